@@ -1,0 +1,3 @@
+//! The `gpu-tune` command.
+
+fn main() {}

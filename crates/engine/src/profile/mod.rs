@@ -1,0 +1,1 @@
+//! Profiles: what the admin wishes.

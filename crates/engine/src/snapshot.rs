@@ -1,0 +1,1 @@
+//! A [`crate::Machine`] as a file.

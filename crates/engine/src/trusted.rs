@@ -1,0 +1,1 @@
+//! Reading files that decide what root does.
