@@ -1,3 +1,7 @@
-//! The `gpu-tune` command.
+//! The `gpu-tune` command: see [`gpu_tune_cli`].
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    gpu_tune_cli::main()
+}

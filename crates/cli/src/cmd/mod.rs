@@ -1,0 +1,45 @@
+//! The verbs, one file each. A file has `pub struct Args` (what clap reads) and `pub fn run(args) -> Result<ExitCode,
+//! CliError>`. Its module documentation is the verb's manual: [`text`] takes it from the source, so that `--help`, the
+//! man page and the comment a developer reads are one text.
+
+use crate::CliError;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+pub mod manual;
+
+/// What `gpu-tune` can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Write man pages and shell completions below a prefix.
+    #[command(hide = true, long_about = text(include_str!("manual.rs")))]
+    Manual(manual::Args),
+}
+
+impl Verb {
+    /// Does it.
+    pub fn run(self) -> Result<ExitCode, CliError> {
+        match self {
+            Self::Manual(args) => manual::run(&args),
+        }
+    }
+}
+
+/// The module documentation at the top of a source file, as plain text.
+fn text(source: &str) -> String {
+    let lines = source.lines().map_while(|line| line.strip_prefix("//!"));
+    lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_verb_has_a_short_and_a_long_text() {
+        for verb in crate::command().get_subcommands() {
+            let long = verb.get_long_about().unwrap_or_else(|| panic!("{} has no manual", verb.get_name())).to_string();
+            assert!(verb.get_about().is_some(), "{}", verb.get_name());
+            assert!(long.contains(&format!("`gpu-tune {}", verb.get_name())), "{long}");
+            assert!(long.lines().all(|line| line.len() <= 120), "{long}");
+        }
+    }
+}

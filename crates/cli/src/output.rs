@@ -1,0 +1,55 @@
+//! The only place that prints: results to stdout, everything else to stderr.
+
+use crate::CliError;
+use gpu_tune_engine::Notice;
+use serde::Serialize;
+use std::error::Error;
+use std::io::{self, Write as _};
+
+/// Prints a result. Adds the final newline if the text lacks it.
+pub fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| match text.ends_with('\n') || text.is_empty() {
+        true => Ok(()),
+        false => out.write_all(b"\n"),
+    });
+    written.and_then(|()| out.flush()).map_err(|source| CliError::Output { source })
+}
+
+/// Prints a result as JSON, one line, so that a log holds one record per line.
+pub fn print_json(value: &impl Serialize) -> Result<(), CliError> {
+    let text =
+        serde_json::to_string(value).map_err(|error| CliError::refused("cannot write the result as JSON", error))?;
+    print(&text)
+}
+
+/// Prints a notice to stderr.
+pub fn warn(notice: &Notice) {
+    say("warning", &notice.message, notice.help.as_deref());
+}
+
+/// Prints an error with the whole chain of its causes to stderr.
+pub fn complain(error: &CliError) {
+    say("error", &chain(error), error.help());
+}
+
+/// `a: b: c`.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Nobody can be told where stderr is closed: the exit status still says it.
+fn say(kind: &str, message: &str, help: Option<&str>) {
+    let mut err = io::stderr().lock();
+    let _ = writeln!(err, "gpu-tune: {kind}: {message}");
+    if let Some(help) = help {
+        let _ = writeln!(err, "gpu-tune: help: {help}");
+    }
+}
