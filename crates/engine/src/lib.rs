@@ -13,7 +13,11 @@ pub mod plan;
 pub mod profile;
 pub mod snapshot;
 pub mod spec;
+pub mod text;
 pub mod trusted;
+
+#[cfg(test)]
+pub(crate) mod testing;
 
 pub use idset::{CpuSet, IdSet, NodeSet};
 pub use machine::Machine;
