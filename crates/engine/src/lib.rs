@@ -4,6 +4,7 @@
 //! [`plan`] is a pure function of them, [`os`] makes the system calls. Whatever a person should hear travels as a
 //! [`notice::Notice`]; printing belongs to the caller.
 
+pub mod apply;
 pub mod idset;
 pub mod machine;
 pub mod notice;
