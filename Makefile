@@ -7,7 +7,7 @@ DIST := target/dist
 BUILD_PACKAGES := build-essential pkg-config libhwloc-dev libudev-dev
 SLURM_PACKAGES := slurmctld slurmd slurm-client munge
 
-.PHONY: all build test lint install clean build-packages test-packages
+.PHONY: all build test lint install clean vm-layout build-packages test-packages
 
 all: build
 
@@ -25,6 +25,10 @@ lint: build-packages
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy -p gpu-tune-preload --profile shim -- -D warnings
+
+## vm-layout: boots the virtual NUMA node of the tests (QEMU, no KVM) and checks its sockets, devices and memory; a minute or two
+vm-layout:
+	@tests/vm/layout
 
 build-packages:
 	@tests/install-packages $(BUILD_PACKAGES)
