@@ -190,6 +190,20 @@ pub enum LinkLayer {
     Other,
 }
 
+impl Vendor {
+    /// Whose GPU a PCI function is, by its vendor and its class (class and subclass: the upper 16 of the 24 bits that sysfs
+    /// shows). `None` for everything that cannot run a rank, such as the VGA of a BMC.
+    ///
+    /// NVIDIA: display class 03xx. AMD Instinct: 0380, 0302 or 1200; AMD's 0300 is a desktop card or an APU.
+    pub fn of_function(vendor: u16, class: u16) -> Option<Self> {
+        match (vendor, class) {
+            (0x10de, 0x0300..=0x03ff) => Some(Self::Nvidia),
+            (0x1002, 0x0302 | 0x0380 | 0x1200) => Some(Self::Amd),
+            _ => None,
+        }
+    }
+}
+
 impl Nic {
     /// The link layer of its active ports, or of all ports when none is active; `None` when they differ or there is none.
     pub fn link_layer(&self) -> Option<LinkLayer> {

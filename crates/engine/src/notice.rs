@@ -35,6 +35,8 @@ pub enum Code {
     Env,
     /// No usable description of the machine: environment only.
     NoMachine,
+    /// A source of facts about the machine could not be read: it is described without them.
+    Discovery,
     /// The shim cannot be used: ranks of a launcher are not bound.
     NoShim,
     /// Rendezvous variables were not set, and why.
@@ -63,6 +65,7 @@ impl Code {
             Self::Profile => "profile",
             Self::Env => "env",
             Self::NoMachine => "no-machine",
+            Self::Discovery => "discovery",
             Self::NoShim => "no-shim",
             Self::Rendezvous => "rendezvous",
             Self::Limits => "limits",

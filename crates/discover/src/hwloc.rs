@@ -1,0 +1,60 @@
+//! Runs libhwloc and turns whatever happens into a result.
+
+use crate::{DiscoverError, Found, quiet, shape};
+use gpu_tune_engine::{Code, Machine, Notice};
+use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
+use std::error::Error;
+use std::panic::{UnwindSafe, catch_unwind};
+use std::path::Path;
+
+/// Components of libhwloc that load vendors' libraries to name GPUs. They can hang (open-mpi/hwloc#474), and everything
+/// they would tell is read here by NVML and from /sys.
+const KEPT_OUT: [&str; 6] = ["cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"];
+
+/// The shape of this machine.
+pub(crate) fn this_machine() -> Result<Found, DiscoverError> {
+    read("this machine".into(), without_vendors_libraries)
+}
+
+/// The shape of the machine that an XML text describes; `path` is for messages.
+pub(crate) fn from_xml(path: &Path, text: &str) -> Result<Found, DiscoverError> {
+    read(format!("`{}`", path.display()), || Ok(TopologyBuilder::new().from_xml(text)?))
+}
+
+type Built = Result<TopologyBuilder, Box<dyn Error>>;
+
+fn read(subject: String, source: impl FnOnce() -> Built + UnwindSafe) -> Result<Found, DiscoverError> {
+    // hwlocality panics where libhwloc surprises it.
+    let (outcome, printed) = quiet::run(|| catch_unwind(|| load(source()?)));
+    let message = match outcome {
+        Ok(Ok(machine)) if !machine.cpus.is_empty() => return Ok((machine, complaints(&subject, &printed))),
+        Ok(Ok(_)) => "it names no CPU that is online".into(),
+        Ok(Err(error)) => error.to_string(),
+        Err(panic) => panic_text(&*panic),
+    };
+    Err(DiscoverError::Hwloc { subject, message })
+}
+
+fn without_vendors_libraries() -> Built {
+    // libhwloc refuses to leave out a component that it does not have, and the refused builder is gone: ask a spare one.
+    let has = |name: &&str| TopologyBuilder::new().without_component(name).is_ok();
+    let builder =
+        KEPT_OUT.iter().filter(|name| has(name)).try_fold(TopologyBuilder::new(), |b, n| b.without_component(n))?;
+    Ok(builder)
+}
+
+fn load(builder: TopologyBuilder) -> Result<Machine, Box<dyn Error>> {
+    let builder = builder.with_flags(BuildFlags::INCLUDE_DISALLOWED)?.with_io_type_filter(TypeFilter::KeepAll)?;
+    Ok(shape::machine(&builder.build()?))
+}
+
+/// What libhwloc printed, as one notice: its banners frame the sentence with stars.
+fn complaints(subject: &str, printed: &str) -> Vec<Notice> {
+    let said = printed.lines().map(|line| line.trim_matches(['*', ' '])).find(|line| !line.is_empty());
+    said.map(|line| Notice::new(Code::Discovery, format!("hwloc says of {subject}: {line}"))).into_iter().collect()
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    text.unwrap_or("an internal error").lines().next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,69 @@
+//! Replays every machine of the shared collection, when it is there, and the tests' own always.
+
+use gpu_tune_discover::read_xml;
+use gpu_tune_engine::Machine;
+use std::path::{Path, PathBuf};
+
+/// The shared collection of real and constructed machines: `GPU_TUNE_SHARED`, or `shared` beside the repository.
+fn shared() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+    let folder = std::env::var_os("GPU_TUNE_SHARED").map_or_else(beside, PathBuf::from);
+    let found = folder.join("topologies/README.md").exists();
+    if !found {
+        skipped(&folder);
+    }
+    found.then_some(folder)
+}
+
+#[expect(clippy::print_stdout, reason = "a test that did not run must say so")]
+fn skipped(folder: &Path) {
+    println!("skipped: no collection of machines at {} (GPU_TUNE_SHARED names another place)", folder.display());
+}
+
+fn load(path: &Path) -> Machine {
+    read_xml(path).map_err(|error| format!("{}: {error}", path.display())).unwrap().0
+}
+
+/// A machine as the collection's table writes it: packages/NUMA/cores/PUs, and GPU address → nodes.
+fn row(machine: &Machine) -> (String, String) {
+    let counts = [machine.packages.len(), machine.numa.len(), machine.cores.len(), machine.cpus.len()];
+    let nodes = |gpu: &gpu_tune_engine::machine::Gpu| gpu.locality.as_ref().map(|near| near.nodes.to_string());
+    let gpus = machine.gpus.iter().map(|gpu| format!("{}→{}", gpu.pci, nodes(gpu).unwrap_or_else(|| "?".into())));
+    (counts.map(|n| n.to_string()).join("/"), gpus.collect::<Vec<_>>().join("; "))
+}
+
+#[test]
+fn every_file_of_the_collection_gives_its_row_of_the_table() {
+    let Some(shared) = shared() else { return };
+    let readme = std::fs::read_to_string(shared.join("topologies/README.md")).unwrap();
+    let rows: Vec<[&str; 3]> = readme
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix('|')?.split('|').map(str::trim).take(3).collect::<Vec<_>>().try_into().ok()
+        })
+        .filter(|row: &[&str; 3]| row[0].ends_with(".xml"))
+        .collect();
+    assert!(rows.len() >= 13, "the table has {} rows", rows.len());
+    for [file, counts, gpus] in rows {
+        let found = row(&load(&shared.join("topologies").join(file)));
+        assert_eq!((found.0.as_str(), found.1.as_str()), (counts, gpus), "{file}");
+    }
+}
+
+#[test]
+fn every_cpu_of_the_collection_is_in_one_core_one_package_and_one_numa_node() {
+    let Some(shared) = shared() else { return };
+    for entry in std::fs::read_dir(shared.join("topologies")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "xml") {
+            continue;
+        }
+        let machine = load(&path);
+        for cpu in machine.cpus.iter() {
+            let homes = |sets: Vec<&gpu_tune_engine::CpuSet>| sets.iter().filter(|set| set.contains(cpu)).count();
+            assert_eq!(homes(machine.cores.iter().map(|core| &core.pus).collect()), 1, "{} {cpu}", path.display());
+            assert_eq!(homes(machine.packages.iter().map(|p| &p.cpus).collect()), 1, "{} {cpu}", path.display());
+            assert_eq!(homes(machine.numa.iter().map(|node| &node.cpus).collect()), 1, "{} {cpu}", path.display());
+        }
+    }
+}
