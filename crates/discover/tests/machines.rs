@@ -1,4 +1,5 @@
 //! What discovery makes of the machines in `tests/machines`, which describe one trap each.
+#![cfg(test)]
 
 use gpu_tune_discover::read_xml;
 use gpu_tune_engine::Machine;

@@ -1,4 +1,5 @@
 //! Replays every machine of the shared collection, when it is there, and the tests' own always.
+#![cfg(test)]
 
 use gpu_tune_discover::read_xml;
 use gpu_tune_engine::Machine;
@@ -10,14 +11,9 @@ fn shared() -> Option<PathBuf> {
     let folder = std::env::var_os("GPU_TUNE_SHARED").map_or_else(beside, PathBuf::from);
     let found = folder.join("topologies/README.md").exists();
     if !found {
-        skipped(&folder);
+        println!("skipped: no collection of machines at {} (GPU_TUNE_SHARED names another place)", folder.display());
     }
     found.then_some(folder)
-}
-
-#[expect(clippy::print_stdout, reason = "a test that did not run must say so")]
-fn skipped(folder: &Path) {
-    println!("skipped: no collection of machines at {} (GPU_TUNE_SHARED names another place)", folder.display());
 }
 
 fn load(path: &Path) -> Machine {
