@@ -5,7 +5,10 @@
 //! (see [`crate::snapshot`]): a field may be added with a default, not renamed.
 #![forbid(unsafe_code)]
 
-use crate::{CpuSet, NodeSet, PciAddress};
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+use crate::{CpuSet, IdSet, NodeSet, PciAddress};
 use serde::{Deserialize, Serialize};
 
 /// One node of a cluster.
@@ -228,6 +231,15 @@ impl Machine {
     /// The NUMA nodes that the kernel counts any of `cpus` to.
     pub fn nodes_of(&self, cpus: &CpuSet) -> NodeSet {
         self.numa.iter().filter(|node| !node.cpus.is_disjoint(cpus)).map(|node| node.id).collect()
+    }
+
+    /// The CPUs of cores that Slurm numbers `numbers` (`S_STEP_ALLOC_CORES`): Slurm counts cores package by package, as
+    /// [`Machine::cores`] does. Numbers beyond the last core are left out.
+    pub fn cpus_of_cores(&self, numbers: &IdSet) -> CpuSet {
+        let mut cpus = CpuSet::new();
+        let cores = numbers.iter().filter_map(|number| self.cores.get(usize::try_from(number).ok()?));
+        cores.for_each(|core| cpus.extend(&core.pus));
+        cpus
     }
 
     /// Whether a memory policy may name the node: it has memory (or nobody knows), and the memory is not a GPU's.

@@ -29,6 +29,8 @@ pub enum Code {
     UserBinding,
     /// Everything that would have been left was reserved: the reservation was not kept.
     ReserveIgnored,
+    /// `prefer = "priority"` could not be kept.
+    PriorityCores,
     /// A profile file, or a part of it, was not used.
     Profile,
     /// A variable was left out or left alone, and why.
@@ -62,6 +64,7 @@ impl Code {
             Self::BadVisible => "bad-visible",
             Self::UserBinding => "user-binding",
             Self::ReserveIgnored => "reserve-ignored",
+            Self::PriorityCores => "priority-cores",
             Self::Profile => "profile",
             Self::Env => "env",
             Self::NoMachine => "no-machine",

@@ -9,8 +9,21 @@
 //! 2. [`Layout::task`], in each task: selects. It computes no sharing, so all tasks of a node agree without talking.
 #![forbid(unsafe_code)]
 
+mod cores;
+mod layout;
+mod locality;
+mod memory;
+mod notices;
+mod share;
+mod task;
+#[cfg(test)]
+mod tests;
+pub mod visible;
+
+#[cfg(doc)]
+use crate::Machine;
 use crate::spec::{CpuPolicy, MemPolicy, Smt};
-use crate::{CpuSet, Machine, NodeSet, Notice, PciAddress};
+use crate::{CpuSet, NodeSet, Notice, PciAddress};
 use std::collections::BTreeMap;
 
 /// What Slurm (or the command line) gave, and what the profile wants.
@@ -20,7 +33,8 @@ pub struct Request {
     pub tasks: u32,
     /// What the tasks are.
     pub mode: Mode,
-    /// The step's GPUs on this node, in the step's order, as indices into [`Machine::gpus`].
+    /// The step's GPUs on this node, in the step's order, as indices into [`Machine::gpus`]. A GPU that is there twice (two
+    /// MIG devices) gets two slices, which divide its cores.
     pub gpus: Vec<usize>,
     /// CPUs that the step owns on this node.
     pub cpus: CpuSet,
@@ -86,7 +100,7 @@ pub struct Layout {
     pub mode: Mode,
     /// As asked for.
     pub keep_launcher: bool,
-    /// CPUs that the step owns: what a launcher that is alone keeps.
+    /// CPUs that the step owns: what a launcher that is alone keeps. Empty: no mask is changed.
     pub cpus: CpuSet,
 }
 
@@ -97,7 +111,7 @@ pub struct Slice {
     pub gpu: usize,
     /// The whole slice.
     pub whole: Share,
-    /// One for each rank that drives this GPU; a single one, equal to `whole`, unless ranks share the GPU.
+    /// One for each rank that drives this GPU; a single one, equal to `whole`, unless ranks divide it.
     pub shares: Vec<Share>,
     /// None of the GPU's near CPUs may be used (rule 9).
     pub remote: bool,
@@ -169,16 +183,4 @@ pub struct RankPlan {
     pub gpu: usize,
     /// What it is bound to.
     pub share: Share,
-}
-
-impl Layout {
-    /// Plans a step. Never fails: what cannot be had is left out and told in [`Layout::notices`].
-    pub fn new(_machine: &Machine, _request: &Request) -> Self {
-        Self::default()
-    }
-
-    /// Selects one task's part.
-    pub fn task(&self, local_id: u32, _own: Own<'_>) -> TaskPlan {
-        TaskPlan { local_id, ..TaskPlan::default() }
-    }
 }
