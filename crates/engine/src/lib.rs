@@ -6,6 +6,7 @@
 
 pub mod apply;
 pub mod idset;
+pub mod launch;
 pub mod machine;
 pub mod notice;
 pub mod os;
