@@ -12,7 +12,14 @@ use std::process::ExitCode;
 
 pub mod cmd;
 pub mod error;
+pub mod json;
 pub mod output;
+pub mod proc;
+pub mod source;
+pub mod style;
+pub mod svg;
+pub mod tree;
+pub mod words;
 
 pub use error::CliError;
 

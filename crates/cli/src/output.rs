@@ -4,7 +4,9 @@ use crate::CliError;
 use gpu_tune_engine::Notice;
 use serde::Serialize;
 use std::error::Error;
+use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
 
 /// Prints a result. Adds the final newline if the text lacks it.
 pub fn print(text: &str) -> Result<(), CliError> {
@@ -21,6 +23,14 @@ pub fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     let text =
         serde_json::to_string(value).map_err(|error| CliError::refused("cannot write the result as JSON", error))?;
     print(&text)
+}
+
+/// Writes a result to a file, or to stdout for `-`.
+pub fn save(path: &Path, text: &str) -> Result<(), CliError> {
+    if path == Path::new("-") {
+        return print(text);
+    }
+    fs::write(path, text).map_err(|source| CliError::write(path, source))
 }
 
 /// Prints a notice to stderr.

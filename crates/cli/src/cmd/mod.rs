@@ -7,10 +7,18 @@ use clap::Subcommand;
 use std::process::ExitCode;
 
 pub mod manual;
+pub mod plan;
+pub mod topo;
 
 /// What `gpu-tune` can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Show the node: packages, NUMA nodes, cores, GPUs and NICs
+    #[command(long_about = text(include_str!("topo.rs")))]
+    Topo(topo::Args),
+    /// Show what gpu-tune would do with a step
+    #[command(long_about = text(include_str!("plan/mod.rs")))]
+    Plan(Box<plan::Args>),
     /// Write man pages and shell completions below a prefix.
     #[command(hide = true, long_about = text(include_str!("manual.rs")))]
     Manual(manual::Args),
@@ -20,6 +28,8 @@ impl Verb {
     /// Does it.
     pub fn run(self) -> Result<ExitCode, CliError> {
         match self {
+            Self::Topo(args) => topo::run(&args),
+            Self::Plan(args) => plan::run(&args),
             Self::Manual(args) => manual::run(&args),
         }
     }

@@ -1,0 +1,33 @@
+//! The plan as JSON.
+
+use super::Planned;
+use crate::json::{MachineObject, Place, PlanDocument, RankObject, SCHEMA, TaskObject, Warning};
+use gpu_tune_engine::CpuSet;
+use gpu_tune_engine::plan::TaskPlan;
+
+/// The document.
+pub(super) fn of(planned: &Planned) -> PlanDocument {
+    PlanDocument {
+        schema: SCHEMA,
+        profile: planned.profile.clone(),
+        mode: planned.mode(),
+        machine: MachineObject::of(&planned.machine),
+        tasks: planned.tasks.iter().map(|plan| task(plan, &planned.allowed)).collect(),
+        warnings: Warning::all(&planned.notices),
+    }
+}
+
+fn task(plan: &TaskPlan, allowed: &CpuSet) -> TaskObject {
+    let ranks = plan.ranks.iter().map(|rank| RankObject {
+        local_rank: rank.local_rank,
+        gpu: rank.gpu,
+        place: Place::of(&rank.share, allowed),
+    });
+    TaskObject {
+        local_id: plan.local_id,
+        gpus: plan.gpus.clone(),
+        place: Place::of(&plan.share, allowed),
+        ranks: ranks.collect(),
+        env: Vec::new(),
+    }
+}

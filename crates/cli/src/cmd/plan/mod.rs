@@ -1,0 +1,140 @@
+//! `gpu-tune plan` shows what gpu-tune would do with a step: for each task, and for each rank that a launcher such as
+//! torchrun starts, its GPUs, its CPUs, where its memory comes from and how its environment is tuned.
+//!
+//! The plan is the one that the plugin would make on the same machine with the same profile. With `--topology` the
+//! machine is read from a file and nothing of this node is used, so any node can be planned for on a laptop. The first
+//! argument is written as for `srun --gpu-tune=`; without it the profile is chosen by GPU model (`auto`).
+//!
+//! By default there is one task for each GPU, and all tasks see all GPUs; task i then drives GPU i. Fewer tasks get equal
+//! blocks of GPUs and are launchers, more tasks share GPUs in turns. `--visible` is the list that every task sees, as
+//! CUDA_VISIBLE_DEVICES would be; `--gpus-per-task` deals it out as Slurm does.
+//!
+//! `--json` writes the plan for programs: names and meaning are stable. `--svg` draws it. The exit status is 0 with a
+//! plan, 1 when there is none to be had (no GPU, no CPU, no readable machine), 2 for wrong usage.
+
+mod document;
+mod picture;
+mod step;
+mod table;
+mod wish;
+
+use crate::source::Source;
+use crate::style::Style;
+use crate::{CliError, output, svg, words};
+use clap::ValueEnum;
+use gpu_tune_engine::plan::{Layout, Mode, TaskPlan};
+use gpu_tune_engine::spec::{CpuPolicy, MemPolicy, Smt};
+use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `gpu-tune plan`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Profile, layers and keys as for `srun --gpu-tune=`, such as `h200+megatron-tp,bind=numa`.
+    #[arg(default_value = "auto")]
+    profile: String,
+    #[command(flatten)]
+    source: Source,
+    /// CPUs that the step owns [default: all]
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    /// NUMA nodes that its memory may come from [default: all]
+    #[arg(long, value_name = "LIST")]
+    mems: Option<NodeSet>,
+    /// Tasks on the node [default: visible GPUs divided by GPUs per task]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    tasks: Option<u32>,
+    /// What the tasks are: `rank` drives its GPUs itself, `launcher` starts a rank for each
+    #[arg(long, value_enum, default_value = "auto")]
+    mode: ModeWord,
+    /// Deal the visible GPUs out, this many to each task
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    gpus_per_task: Option<u32>,
+    /// GPUs that every task sees, as CUDA_VISIBLE_DEVICES names them [default: all]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    visible: Option<String>,
+    /// How CPUs are given to ranks
+    #[arg(long, value_parser = words::parser::<CpuPolicy>())]
+    bind: Option<CpuPolicy>,
+    /// How memory is bound
+    #[arg(long, value_parser = words::parser::<MemPolicy>())]
+    mem: Option<MemPolicy>,
+    /// Which hardware threads of its cores a rank gets
+    #[arg(long, value_parser = words::parser::<Smt>())]
+    smt: Option<Smt>,
+    /// Write JSON
+    #[arg(long, conflicts_with = "svg")]
+    json: bool,
+    /// Draw a picture into this file, `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// The words of `--mode`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ModeWord {
+    Auto,
+    Rank,
+    Launcher,
+}
+
+impl From<ModeWord> for Mode {
+    fn from(word: ModeWord) -> Self {
+        match word {
+            ModeWord::Auto => Self::Auto,
+            ModeWord::Rank => Self::Rank,
+            ModeWord::Launcher => Self::Launcher,
+        }
+    }
+}
+
+/// Everything that was found out, ready to be shown in any form.
+#[derive(Debug)]
+struct Planned {
+    machine: Machine,
+    profile: String,
+    /// The CPUs that the step owns.
+    allowed: CpuSet,
+    layout: Layout,
+    tasks: Vec<TaskPlan>,
+    notices: Vec<Notice>,
+}
+
+impl Planned {
+    /// `launcher` if any task starts ranks.
+    fn mode(&self) -> &'static str {
+        if self.tasks.iter().any(|task| !task.ranks.is_empty()) { "launcher" } else { "rank" }
+    }
+
+    fn heading(&self) -> String {
+        format!("profile {}, {}, {} mode", self.profile, words::count(self.tasks.len(), "task"), self.mode())
+    }
+}
+
+/// Makes the plan and shows it.
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let planned = plan(args)?;
+    if args.json {
+        output::print_json(&document::of(&planned))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    planned.notices.iter().for_each(output::warn);
+    match &args.svg {
+        Some(path) => output::save(path, &svg::draw(&picture::of(&planned)))?,
+        None => output::print(&table::of(&planned, Style::stdout()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &Args) -> Result<Planned, CliError> {
+    let spec = wish::spec(args)?;
+    let (machine, mut notices) = args.source.read()?;
+    let wish = wish::resolve(&spec);
+    let step = step::of(args, &machine, &wish)?;
+    let layout = Layout::new(&machine, &step.request);
+    let tasks = step.tasks(&layout);
+    notices.extend(step.notices);
+    notices.extend(layout.notices.iter().cloned());
+    Ok(Planned { machine, profile: wish.name, allowed: step.request.cpus, layout, tasks, notices })
+}

@@ -1,0 +1,218 @@
+//! The JSON that other programs rely on, apart from the engine's own types, so that neither can change the other by
+//! accident.
+//!
+//! Names and meaning are stable; fields may be added. Lists of CPUs and NUMA nodes are Linux cpulist text, except where
+//! a device's few nodes are an array. What nobody knows is `null`; a device about whose place nobody knows has no nodes
+//! and no CPUs.
+
+use gpu_tune_engine::machine::{LinkLayer, Locality};
+use gpu_tune_engine::plan::{MemKind, Share};
+use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice, PciAddress};
+use serde::Serialize;
+
+/// The version of every document here.
+pub const SCHEMA: u32 = 1;
+
+/// `gpu-tune plan --json`.
+#[derive(Debug, Serialize)]
+pub struct PlanDocument {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The profile with its layers, as it came out of `auto`.
+    pub profile: String,
+    /// `launcher` if any task starts ranks, else `rank`.
+    pub mode: &'static str,
+    /// The node.
+    pub machine: MachineObject,
+    /// The tasks, by local id.
+    pub tasks: Vec<TaskObject>,
+    /// What a person should hear.
+    pub warnings: Vec<Warning>,
+}
+
+/// `gpu-tune topo --json`.
+#[derive(Debug, Serialize)]
+pub struct TopoDocument {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of the NVIDIA driver.
+    pub driver: Option<String>,
+    /// The node, as in the plan.
+    pub machine: MachineObject,
+    /// Packages, each with its CPUs.
+    pub packages: Vec<CpuSet>,
+    /// Cores in hwloc's logical order, each with its hardware threads.
+    pub cores: Vec<CpuSet>,
+    /// What a person should hear.
+    pub warnings: Vec<Warning>,
+}
+
+/// A node.
+#[derive(Debug, Serialize)]
+pub struct MachineObject {
+    /// Online CPUs.
+    pub cpus: CpuSet,
+    /// NUMA nodes, ascending by id.
+    pub numa: Vec<NumaObject>,
+    /// GPUs, ascending by PCI address.
+    pub gpus: Vec<GpuObject>,
+    /// RDMA devices, ascending by name.
+    pub nics: Vec<NicObject>,
+}
+
+/// A NUMA node.
+#[derive(Debug, Serialize)]
+pub struct NumaObject {
+    /// The kernel's number.
+    pub id: u32,
+    /// Its CPUs; empty for a node that is only memory.
+    pub cpus: CpuSet,
+    /// Its memory; `null` when unknown.
+    pub memory_bytes: Option<u64>,
+}
+
+/// A GPU.
+#[derive(Debug, Serialize)]
+pub struct GpuObject {
+    /// Its place in PCI address order: the number that the rest of the document uses.
+    pub index: usize,
+    /// PCI address.
+    pub pci: PciAddress,
+    /// NVML's UUID.
+    pub uuid: Option<String>,
+    /// Product name.
+    pub model: Option<String>,
+    /// Near NUMA nodes.
+    pub numa: Vec<u32>,
+    /// Near CPUs.
+    pub cpus: CpuSet,
+}
+
+/// An RDMA device.
+#[derive(Debug, Serialize)]
+pub struct NicObject {
+    /// `mlx5_0`.
+    pub name: String,
+    /// PCI address; virtual devices have none.
+    pub pci: Option<PciAddress>,
+    /// Near NUMA nodes.
+    pub numa: Vec<u32>,
+    /// `infiniband`, `ethernet` or `other`; `null` where its ports differ.
+    pub link_layer: Option<LinkLayer>,
+}
+
+/// What becomes of one task.
+#[derive(Debug, Serialize)]
+pub struct TaskObject {
+    /// `SLURM_LOCALID`.
+    pub local_id: u32,
+    /// Its GPUs.
+    pub gpus: Vec<usize>,
+    /// Where it runs and has its memory.
+    #[serde(flatten)]
+    pub place: Place,
+    /// The ranks that it starts; empty in rank mode.
+    pub ranks: Vec<RankObject>,
+    /// What is done to its environment.
+    pub env: Vec<EnvObject>,
+}
+
+/// What becomes of one rank that a launcher starts.
+#[derive(Debug, Serialize)]
+pub struct RankObject {
+    /// Its local rank.
+    pub local_rank: u32,
+    /// Its GPU.
+    pub gpu: usize,
+    /// Where it runs and has its memory.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// Where a process runs and has its memory.
+#[derive(Debug, Serialize)]
+pub struct Place {
+    /// The CPUs it may run on; all that the step owns when the plan leaves its mask alone.
+    pub cpus: CpuSet,
+    /// The nodes that its memory policy names; empty with `off`.
+    pub mems: NodeSet,
+    /// `preferred`, `bind`, or `off` for none.
+    pub policy: &'static str,
+}
+
+/// One variable.
+#[derive(Debug, Serialize)]
+pub struct EnvObject {
+    /// Its name.
+    pub name: String,
+    /// Its value; `null` for one that is removed.
+    pub value: Option<String>,
+    /// What the profile says: `default`, `force`, `unset`, `prepend` or `append`.
+    pub action: &'static str,
+    /// Where that stands, such as `profile h200`.
+    pub from: String,
+}
+
+/// What a person should hear.
+#[derive(Debug, Serialize)]
+pub struct Warning {
+    /// Stable, such as `gpu-remote`.
+    pub code: &'static str,
+    /// For people.
+    pub message: String,
+}
+
+impl MachineObject {
+    /// The machine's stable part.
+    pub fn of(machine: &Machine) -> Self {
+        let numa = machine.numa.iter().map(|node| NumaObject {
+            id: node.id,
+            cpus: node.cpus.clone(),
+            memory_bytes: node.memory_bytes,
+        });
+        let gpus = machine.gpus.iter().enumerate().map(|(index, gpu)| GpuObject {
+            index,
+            pci: gpu.pci,
+            uuid: gpu.uuid.clone(),
+            model: gpu.model.clone(),
+            numa: nodes(gpu.locality.as_ref()),
+            cpus: gpu.locality.as_ref().map(|near| near.cpus.clone()).unwrap_or_default(),
+        });
+        let nics = machine.nics.iter().map(|nic| NicObject {
+            name: nic.name.clone(),
+            pci: nic.pci,
+            numa: nodes(nic.locality.as_ref()),
+            link_layer: nic.link_layer(),
+        });
+        Self { cpus: machine.cpus.clone(), numa: numa.collect(), gpus: gpus.collect(), nics: nics.collect() }
+    }
+}
+
+fn nodes(locality: Option<&Locality>) -> Vec<u32> {
+    locality.map(|near| near.nodes.iter().collect()).unwrap_or_default()
+}
+
+impl Place {
+    /// A share of a step that owns `allowed`.
+    pub fn of(share: &Share, allowed: &CpuSet) -> Self {
+        let (policy, mems) = match &share.memory {
+            Some(memory) => (policy(memory.policy), memory.nodes.clone()),
+            None => ("off", NodeSet::new()),
+        };
+        Self { cpus: share.cpus.as_ref().unwrap_or(allowed).clone(), mems, policy }
+    }
+}
+
+fn policy(kind: MemKind) -> &'static str {
+    match kind {
+        MemKind::Preferred => "preferred",
+        MemKind::Bind => "bind",
+    }
+}
+
+impl Warning {
+    /// Notices as they are in documents.
+    pub fn all(notices: &[Notice]) -> Vec<Self> {
+        notices.iter().map(|notice| Self { code: notice.code.as_str(), message: notice.message.clone() }).collect()
+    }
+}

@@ -1,0 +1,187 @@
+//! What the kernel tells about other processes, below a root that tests replace by a tree of their own.
+
+use gpu_tune_engine::{CpuSet, NodeSet};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A `/proc`.
+#[derive(Debug, Clone)]
+pub struct Proc {
+    root: PathBuf,
+}
+
+/// An environment as the process was started with it; later changes of its own do not show.
+pub type Environ = BTreeMap<String, String>;
+
+/// One thread and where it may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id; the process's own for the first thread.
+    pub tid: u32,
+    /// Its name, which libraries set (`pt_autograd_0`, `NCCL Progress 1`).
+    pub name: String,
+    /// `Cpus_allowed_list`.
+    pub cpus: CpuSet,
+}
+
+/// What `numa_maps` tells of a process's memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The process's own policy, that of its stack, as the kernel writes it (`default`, `prefer:1`, `bind:0-1`).
+    pub policy: String,
+    /// Bytes on each NUMA node.
+    pub bytes: BTreeMap<u32, u64>,
+}
+
+impl Proc {
+    /// The kernel's own.
+    pub fn host() -> Self {
+        Self::at("/proc")
+    }
+
+    /// One below another root.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// All processes, ascending.
+    pub fn pids(&self) -> Vec<u32> {
+        numbers(&self.root)
+    }
+
+    /// The environment. Only root and the process's own user may read it.
+    pub fn environ(&self, pid: u32) -> io::Result<Environ> {
+        let bytes = fs::read(self.file(pid, "environ"))?;
+        let entries = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        Ok(entries.filter_map(|entry| entry.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()))).collect())
+    }
+
+    /// The command line.
+    pub fn cmdline(&self, pid: u32) -> io::Result<Vec<String>> {
+        let bytes = fs::read(self.file(pid, "cmdline"))?;
+        let args = bytes.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned());
+        let mut args: Vec<String> = args.collect();
+        if args.last().is_some_and(String::is_empty) {
+            args.pop();
+        }
+        Ok(args)
+    }
+
+    /// The parent's pid; 0 for the first process and for one that is gone.
+    pub fn parent(&self, pid: u32) -> u32 {
+        let status = fs::read_to_string(self.file(pid, "status")).unwrap_or_default();
+        field(&status, "PPid").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// All threads, the first one first. Threads that end meanwhile are left out.
+    pub fn threads(&self, pid: u32) -> io::Result<Vec<Thread>> {
+        let folder = self.file(pid, "task");
+        fs::metadata(&folder)?;
+        let read = |tid: u32| {
+            let status = fs::read_to_string(folder.join(tid.to_string()).join("status")).ok()?;
+            let cpus = field(&status, "Cpus_allowed_list")?.parse().ok()?;
+            Some(Thread { tid, name: field(&status, "Name").unwrap_or_default().to_owned(), cpus })
+        };
+        Ok(numbers(&folder).into_iter().filter_map(read).collect())
+    }
+
+    /// The NUMA nodes that its memory may come from.
+    pub fn mems_allowed(&self, pid: u32) -> Option<NodeSet> {
+        let status = fs::read_to_string(self.file(pid, "status")).ok()?;
+        field(&status, "Mems_allowed_list")?.parse().ok()
+    }
+
+    /// Its memory policy and where its memory is. Kernels without NUMA have no such file.
+    pub fn memory(&self, pid: u32) -> io::Result<Memory> {
+        Ok(memory(&fs::read_to_string(self.file(pid, "numa_maps"))?))
+    }
+
+    fn file(&self, pid: u32, name: &str) -> PathBuf {
+        self.root.join(pid.to_string()).join(name)
+    }
+}
+
+/// The names in a directory that are numbers, ascending.
+fn numbers(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The value of `NAME:\tvalue` in a status file.
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// A line is `ADDRESS POLICY WORD…`, for each mapping (Documentation/filesystems/proc.rst; mm/mempolicy.c). A mapping
+/// without a policy of its own shows the process's, so the stack, to which nobody gives one, tells the process's policy.
+fn memory(maps: &str) -> Memory {
+    let mut memory = Memory::default();
+    let mut first = None;
+    for line in maps.lines() {
+        let Some((policy, words)) = line.split_once(' ').map(|(_, rest)| split_policy(rest)) else { continue };
+        first.get_or_insert(policy);
+        if words.split(' ').any(|word| word == "stack") {
+            memory.policy = policy.to_owned();
+        }
+        add_pages(&mut memory.bytes, words);
+    }
+    if memory.policy.is_empty() {
+        memory.policy = first.unwrap_or_default().to_owned();
+    }
+    memory
+}
+
+/// `prefer (many):0-1` is the one policy with a blank in it.
+fn split_policy(rest: &str) -> (&str, &str) {
+    let start = if rest.starts_with("prefer (many)") { "prefer (many)".len() } else { 0 };
+    let end = rest.get(start..).and_then(|tail| tail.find(' ')).map_or(rest.len(), |at| start + at);
+    (rest.get(..end).unwrap_or_default(), rest.get(end..).unwrap_or_default())
+}
+
+/// `N0=12 N1=3 kernelpagesize_kB=4`.
+fn add_pages(bytes: &mut BTreeMap<u32, u64>, words: &str) {
+    let value = |name: &str| words.split(' ').find_map(|word| word.strip_prefix(name)?.parse::<u64>().ok());
+    let page = value("kernelpagesize_kB=").unwrap_or(4) * 1024;
+    for word in words.split(' ') {
+        let count = word.strip_prefix('N').and_then(|rest| rest.split_once('='));
+        if let Some((Ok(node), Ok(pages))) = count.map(|(node, pages)| (node.parse::<u32>(), pages.parse::<u64>())) {
+            *bytes.entry(node).or_default() += pages * page;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numa_maps_gives_the_stacks_policy_and_all_pages() {
+        let text = "\
+            7f0000000000 bind:0 anon=4 dirty=4 N0=4 kernelpagesize_kB=4\n\
+            7f0000200000 prefer (many):0-1 anon=2 N0=1 N1=1 kernelpagesize_kB=2048\n\
+            7ffc00000000 prefer (many):0-1 stack anon=3 dirty=3 N1=3 kernelpagesize_kB=4\n";
+        let read = memory(text);
+        assert_eq!(read.policy, "prefer (many):0-1");
+        assert_eq!(read.bytes, BTreeMap::from([(0, 4 * 4096 + (2 << 20)), (1, 3 * 4096 + (2 << 20))]));
+    }
+
+    #[test]
+    fn without_a_stack_the_first_mapping_tells() {
+        assert_eq!(memory("5500 default file=/bin/x mapped=1 N0=1 kernelpagesize_kB=4\n").policy, "default");
+        assert_eq!(memory("").policy, "");
+    }
+
+    #[test]
+    fn this_process_can_be_read() {
+        let (proc, pid) = (Proc::host(), std::process::id());
+        assert!(proc.pids().contains(&pid));
+        assert!(proc.threads(pid).unwrap().iter().any(|thread| thread.tid == pid && !thread.cpus.is_empty()));
+        assert_eq!(proc.environ(pid).unwrap().contains_key("PATH"), std::env::var_os("PATH").is_some());
+        assert!(proc.parent(pid) > 0);
+        assert!(!proc.cmdline(pid).unwrap().is_empty());
+    }
+}

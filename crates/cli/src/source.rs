@@ -1,0 +1,31 @@
+//! Where a verb's machine comes from: this node, or a file.
+
+use crate::CliError;
+use gpu_tune_engine::{Machine, Notice};
+use std::path::PathBuf;
+
+/// Options of every verb that looks at a machine.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Source {
+    /// Look at the machine in this file instead of this node: an hwloc XML file (`lstopo node.xml`) or a snapshot
+    /// (`gpu-tune snapshot -o FILE`). Nothing of this node is used then.
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+    /// The NVML library to ask about the GPUs [default: where the loader finds libnvidia-ml.so.1]
+    #[arg(long, value_name = "PATH", conflicts_with = "topology")]
+    pub nvml: Option<PathBuf>,
+}
+
+impl Source {
+    /// Reads the machine, and what a person should hear about how it was read.
+    pub fn read(&self) -> Result<(Machine, Vec<Notice>), CliError> {
+        let found = match &self.topology {
+            Some(path) => gpu_tune_discover::read_xml(path),
+            None => gpu_tune_discover::read_host(),
+        };
+        found.map_err(|error| {
+            let help = error.help();
+            CliError::refused("cannot read the machine", error).with_help(help)
+        })
+    }
+}

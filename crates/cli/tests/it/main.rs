@@ -1,0 +1,7 @@
+//! The command as a person or a script meets it: the built program is run, and what it says and how it exits is compared.
+#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail the test")]
+
+mod common;
+mod frame;
+mod plan;
+mod topo;

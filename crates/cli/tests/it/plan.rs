@@ -1,0 +1,155 @@
+//! `gpu-tune plan` as a person and as a script meets it.
+
+use crate::common::{gpu_tune, scratch, told, topology};
+use serde_json::Value;
+
+/// The plan for a machine of the collection; the options are as typed.
+fn plan(file: &str, options: &str) -> Option<String> {
+    let path = topology(file)?;
+    let mut args = vec!["plan", "--topology", &path];
+    args.extend(options.split_whitespace());
+    Some(told(&gpu_tune(&args)))
+}
+
+fn json(file: &str, options: &str) -> Option<Value> {
+    let text = plan(file, &format!("{options} --json"))?;
+    let line = text.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("no JSON: {text}"));
+    Some(serde_json::from_str(line).expect("valid JSON"))
+}
+
+#[test]
+fn one_task_for_each_gpu_is_the_rule() {
+    if let Some(text) = plan("turin-4gpu-nvml.xml", "h200") {
+        insta::assert_snapshot!("turin_h200", text);
+    }
+}
+
+#[test]
+fn one_task_that_sees_all_gpus_is_a_launcher() {
+    if let Some(text) = plan("hgx-h100-8gpu.xml", "h100 --tasks 1") {
+        insta::assert_snapshot!("hgx_torchrun", text);
+    }
+}
+
+#[test]
+fn gpus_beyond_the_allowed_cpus_are_told_once_and_keep_their_ranks() {
+    if let Some(text) = plan("hgx-h100-8gpu.xml", "h100 --cpus 0-15") {
+        insta::assert_snapshot!("hgx_half_remote", text);
+    }
+}
+
+#[test]
+fn the_json_has_exactly_the_promised_names() {
+    let Some(value) = json("turin-4gpu-nvml.xml", "h200 --tasks 1") else { return };
+    let names = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
+    assert_eq!(names(&value), "machine mode profile schema tasks warnings");
+    assert_eq!(names(&value["machine"]), "cpus gpus nics numa");
+    assert_eq!(names(&value["machine"]["numa"][0]), "cpus id memory_bytes");
+    assert_eq!(names(&value["machine"]["gpus"][0]), "cpus index model numa pci uuid");
+    assert_eq!(names(&value["machine"]["nics"][0]), "link_layer name numa pci");
+    assert_eq!(names(&value["tasks"][0]), "cpus env gpus local_id mems policy ranks");
+    assert_eq!(names(&value["tasks"][0]["ranks"][0]), "cpus gpu local_rank mems policy");
+    assert_eq!((&value["schema"], &value["mode"]), (&Value::from(1), &Value::from("launcher")));
+}
+
+#[test]
+fn the_json_of_a_plan_is_this() {
+    if let Some(value) = json("turin-4gpu-nvml.xml", "h200 --tasks 2 --mems 0-3") {
+        insta::assert_snapshot!("turin_json", serde_json::to_string_pretty(&value).expect("JSON"));
+    }
+}
+
+#[test]
+fn gpus_per_task_deals_the_visible_list_out() {
+    let Some(value) = json("hgx-h100-8gpu.xml", "h100 --visible 7,6,0,1 --gpus-per-task 2") else { return };
+    let gpus: Vec<&Value> = value["tasks"].as_array().expect("tasks").iter().map(|task| &task["gpus"]).collect();
+    assert_eq!(gpus, [&Value::from(vec![7, 6]), &Value::from(vec![0, 1])]);
+}
+
+#[test]
+fn without_gpus_per_task_the_visible_list_is_everybodys() {
+    let Some(value) = json("hgx-h100-8gpu.xml", "h100 --visible 3,6,5,4,0,7,1,2") else { return };
+    let gpus: Vec<u64> = (0..8).map(|task| value["tasks"][task]["gpus"][0].as_u64().expect("a GPU")).collect();
+    assert_eq!(gpus, [3, 6, 5, 4, 0, 7, 1, 2]);
+    assert_eq!(value["tasks"][0]["mems"], "0");
+    assert_eq!(value["tasks"][1]["mems"], "1");
+}
+
+#[test]
+fn binding_switched_off_leaves_tasks_where_they_are() {
+    let Some(value) = json("hgx-h100-8gpu.xml", "h100 --bind off --mem off --cpus 0-111") else { return };
+    assert_eq!(value["tasks"][0]["cpus"], "0-111");
+    assert_eq!((&value["tasks"][0]["mems"], &value["tasks"][0]["policy"]), (&Value::from(""), &Value::from("off")));
+}
+
+#[test]
+fn options_win_over_the_keys_of_the_profile_text() {
+    let Some(value) = json("hgx-h100-8gpu.xml", "h100,mem=off,smt=all --mem bind --smt one") else { return };
+    assert_eq!((&value["tasks"][0]["cpus"], &value["tasks"][0]["policy"]), (&"0-13".into(), &"bind".into()));
+}
+
+#[test]
+fn what_leaves_nothing_to_plan_exits_with_1() {
+    let refusals = [
+        ("--cpus 900-901", "none of the CPUs 900-901 is online on this machine, which has 0-223"),
+        ("--visible -1", "`--visible` leaves no GPU, so there is nothing to plan"),
+        ("--gpus-per-task 2 --tasks 5", "5 tasks with 2 GPUs each need more than the 8 visible"),
+    ];
+    for (options, reason) in refusals {
+        let Some(text) = plan("hgx-h100-8gpu.xml", options) else { return };
+        assert!(text.starts_with("exit 1\n--- stdout\n--- stderr\n"), "{text}");
+        assert!(text.contains(&format!("gpu-tune: error: {reason}\n")), "{text}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_with_2_and_says_what_was_expected() {
+    let refusals = [
+        (vec!["--cpus", "3-1"], "the range `3-1` ends before it begins"),
+        (vec!["--cpus", "x"], "`x` is neither a number nor a range like `0-7`"),
+        (vec!["--tasks", "0"], "0 is not in 1..=4096"),
+        (vec!["--bind", "node"], "[possible values: exclusive, numa, socket, off]"),
+        (vec!["--mode", "torchrun"], "[possible values: auto, rank, launcher]"),
+        (vec!["H200"], "`H200` cannot be the name of a profile or layer"),
+        (vec!["h200,fast"], "unknown key `fast`"),
+        (vec!["off"], "`off` is no profile to plan with"),
+        (vec!["--json", "--svg", "x.svg"], "cannot be used with"),
+    ];
+    for (options, reason) in refusals {
+        let mut args = vec!["plan"];
+        args.extend(&options);
+        let text = told(&gpu_tune(&args));
+        assert!(text.starts_with("exit 2\n--- stdout\n--- stderr\n"), "{options:?}: {text}");
+        assert!(text.contains(reason), "{options:?}: {text}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_machine_is_refused_in_one_line() {
+    let folder = scratch("no-machine");
+    let path = folder.join("x.xml");
+    std::fs::write(&path, "<html></html>\n").expect("a file");
+    let path = path.to_string_lossy();
+    let output = gpu_tune(&["plan", "--topology", &path]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(text.starts_with(&format!("gpu-tune: error: cannot read the machine: {path}:1: ")), "{text}");
+}
+
+#[test]
+fn the_picture_is_one_whole_svg_file() {
+    let Some(path) = topology("hgx-h100-8gpu.xml") else { return };
+    let output = gpu_tune(&["plan", "h100", "--topology", &path, "--tasks", "1", "--svg", "-"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"), "{text}");
+    assert_eq!(text.matches("<title>core ").count(), 112);
+    assert_eq!(text.matches("<title>GPU ").count(), 8);
+    assert_eq!(text.matches("rank 3</title>").count(), 14, "the cores of rank 3");
+}
+
+#[test]
+fn a_pipe_does_not_get_colour() {
+    if let Some(text) = plan("turin-4gpu.xml", "h200") {
+        assert!(!text.contains('\x1b'), "{text:?}");
+    }
+}
