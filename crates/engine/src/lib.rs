@@ -5,6 +5,8 @@
 //! [`notice::Notice`]; printing belongs to the caller.
 
 pub mod apply;
+pub mod env;
+pub mod fabric;
 pub mod idset;
 pub mod launch;
 pub mod machine;

@@ -1,0 +1,45 @@
+//! `auto`: the profile by GPU model.
+
+use super::{Catalog, Facts, Profile};
+use crate::{Code, Notice};
+
+/// The profile when no other fits.
+const FALLBACK: &str = "base";
+
+/// The profile that is for all of the step's GPUs; [`FALLBACK`] for mixed or unknown models, with the reason.
+pub(super) fn pick(catalog: &Catalog, facts: &Facts) -> (String, Option<Notice>) {
+    let mut models: Vec<&str> = facts.gpus.iter().map(String::as_str).collect();
+    models.sort_unstable();
+    models.dedup();
+    let mut picks: Vec<Option<&str>> = models.iter().map(|model| for_model(catalog, model)).collect();
+    picks.sort_unstable();
+    picks.dedup();
+    let reason = match picks.as_slice() {
+        [Some(name)] => return ((*name).to_owned(), None),
+        [] => "the step has no GPU".to_owned(),
+        [None] if models.iter().all(|model| model.is_empty()) => "the GPU model is not known".to_owned(),
+        [None] => format!("no profile is for {}", quoted(&models)),
+        _ => format!("the GPUs are mixed: {}", quoted(&models)),
+    };
+    let notice = Notice::new(Code::Profile, format!("`auto` takes `{FALLBACK}`: {reason}"));
+    (FALLBACK.to_owned(), (!facts.gpus.is_empty()).then_some(notice))
+}
+
+/// The profile whose own `gpu` says most about a model. The admin's files come before built-in ones, the name decides last.
+pub(super) fn for_model<'c>(catalog: &'c Catalog, model: &str) -> Option<&'c str> {
+    let fitting = |name: &'c str, profile: &Profile| {
+        let weight = profile.gpu.iter().filter(|glob| glob.fits_model(model)).map(super::Glob::weight).max();
+        weight.map(|weight| (!profile.source.builtin, weight, std::cmp::Reverse(name)))
+    };
+    catalog
+        .entries()
+        .filter_map(|(name, entry)| Some((name, entry.profile(name).ok()?)))
+        .filter(|(_, profile)| !profile.layer && !model.is_empty())
+        .filter_map(|(name, profile)| fitting(name, profile))
+        .max()
+        .map(|(_, _, name)| name.0)
+}
+
+fn quoted(models: &[&str]) -> String {
+    models.iter().map(|model| format!("`{model}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,80 @@
+//! What a profile says about one variable.
+
+use super::{Origin, Template, When};
+use crate::spec::Word;
+use std::sync::Arc;
+
+/// What is done to a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Action {
+    /// Set it if the user has not.
+    #[default]
+    Default,
+    /// Set it, whatever the user has; reported when that differs.
+    Force,
+    /// Take it away, unless the user exported it.
+    Unset,
+    /// Put the value before what is there.
+    Prepend,
+    /// Put the value behind what is there.
+    Append,
+}
+
+impl Word for Action {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("default", Self::Default),
+        ("force", Self::Force),
+        ("unset", Self::Unset),
+        ("prepend", Self::Prepend),
+        ("append", Self::Append),
+    ];
+}
+
+/// One value of one variable in one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// The variable.
+    pub name: Arc<str>,
+    /// What is done to it.
+    pub action: Action,
+    /// Its value; empty for [`Action::Unset`].
+    pub value: Template,
+    /// The value is a number, and never larger than this one.
+    pub at_most: Option<Template>,
+    /// What stands between the items of a list, for [`Action::Prepend`] and [`Action::Append`].
+    pub separator: String,
+    /// The value must be the same on all nodes of a job, or not be set at all.
+    pub uniform: bool,
+    /// For which steps it is meant.
+    pub when: When,
+    /// Where it is written.
+    pub origin: Origin,
+}
+
+/// Rules of one slot replace each other; those of different slots add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Slot {
+    Value,
+    Prepend,
+    Append,
+}
+
+impl Rule {
+    pub(super) fn slot(&self) -> Slot {
+        match self.action {
+            Action::Default | Action::Force | Action::Unset => Slot::Value,
+            Action::Prepend => Slot::Prepend,
+            Action::Append => Slot::Append,
+        }
+    }
+
+    /// Why two nodes of one job could come to different values; `None`: they cannot.
+    pub(super) fn differs_by_node(&self) -> Option<String> {
+        let condition = self.when.differs_by_node().map(|name| format!("it depends on `{name}`"));
+        condition.or_else(|| {
+            let templates = [Some(&self.value), self.at_most.as_ref()];
+            let mut slots = templates.into_iter().flatten().flat_map(Template::placeholders);
+            slots.find(|slot| !slot.job_wide()).map(|slot| format!("it depends on `{{{}}}`", slot.as_str()))
+        })
+    }
+}
