@@ -1,6 +1,13 @@
 //! Launcher mode: what a task that starts the ranks itself is given, so that its ranks are bound and find each other.
 //!
-//! Everything here is text in, text out. `plan_text` is what the preload shim reads.
+//! [`command`] recognises launchers by their command line, [`rendezvous`] decides which variables tell the processes of a
+//! step about each other, [`plan_text`] and [`preload`] bring the plan to ranks that Slurm does not start, and [`ours`]
+//! remembers what we set, so that nothing of it leaks into another job. Everything here is text in, text out.
 #![forbid(unsafe_code)]
 
+pub mod command;
+pub mod hostlist;
+pub mod ours;
 pub mod plan_text;
+pub mod preload;
+pub mod rendezvous;

@@ -1,0 +1,150 @@
+//! What is ours in an environment, and how it goes away again.
+//!
+//! Everything that a task's environment holds travels on, into an inner `srun` and into a job submitted from inside. So each
+//! step notes in `GPU_TUNE_SET` which variables it set, and to what. A variable is still ours only as long as it has that
+//! value: what the user changed since is his.
+//!
+//! ```text
+//! GPU_TUNE_SET=NCCL_DEBUG=9be17165,PATH=1f2e3d4c:10+25
+//!              name       hash of the value │  └ bytes 10 to 34 of the value are what the user had
+//! ```
+#![forbid(unsafe_code)]
+
+use super::preload;
+use gpu_tune_shim_core::bytes::{hash, hash_text};
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// The variable that this module keeps.
+pub const SET: &str = "GPU_TUNE_SET";
+/// The variables that no one but gpu-tune sets.
+pub const OWN: [&str; 3] = ["GPU_TUNE_PROFILE", "GPU_TUNE_PLAN", SET];
+
+/// A variable that we set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its whole value.
+    pub value: &'a str,
+    /// Which part of the value the user had there before, if we put something around it.
+    pub users: Option<Range<usize>>,
+}
+
+/// One thing to do to an environment: give a variable this value, or remove it.
+pub type Change = (String, Option<String>);
+
+/// The value of `GPU_TUNE_SET`.
+pub fn note<'a>(marks: impl IntoIterator<Item = Mark<'a>>) -> String {
+    let mut text = String::new();
+    for Mark { name, value, users } in marks {
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{comma}{name}={:08x}", hash(value.as_bytes()));
+        if let Some(users) = users {
+            let _ = write!(text, ":{}+{}", users.start, users.len());
+        }
+    }
+    text
+}
+
+/// What brings an environment back to what the user has in it; `var` looks a variable up.
+pub fn undo(var: impl Fn(&str) -> Option<String>) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let noted = var(SET).unwrap_or_default();
+    for (name, hashed, users) in noted.split(',').filter_map(read) {
+        let Some(value) = var(name).filter(|value| hash(value.as_bytes()) == hashed) else { continue };
+        let users = users.and_then(|users| value.get(users)).filter(|users| !users.is_empty());
+        changes.push((name.to_string(), users.map(str::to_string)));
+    }
+    if let Some(left) = var(preload::LD_PRELOAD).and_then(|list| preload::without_shim(&list)) {
+        changes.push((preload::LD_PRELOAD.to_string(), Some(left).filter(|left| !left.is_empty())));
+    }
+    changes.extend(OWN.iter().filter(|name| var(name).is_some()).map(|name| (name.to_string(), None)));
+    changes
+}
+
+/// One entry of `GPU_TUNE_SET`. The variables with rules of their own cannot be named there.
+fn read(entry: &str) -> Option<(&str, u32, Option<Range<usize>>)> {
+    let (name, rest) = entry.split_once('=')?;
+    let (hashed, users) = rest.split_once(':').map_or((rest, None), |(hashed, users)| (hashed, Some(users)));
+    let users = match users.map(|users| users.split_once('+')) {
+        None => None,
+        Some(None) => return None,
+        Some(Some((start, length))) => {
+            let (start, length) = (start.parse::<usize>().ok()?, length.parse::<usize>().ok()?);
+            Some(start..start.checked_add(length)?)
+        }
+    };
+    let plain = name != preload::LD_PRELOAD && !OWN.contains(&name) && !name.is_empty();
+    plain.then_some((name, hash_text(hashed.as_bytes())?, users))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn env(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
+
+    fn undone(mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        for (name, value) in undo(|name| env.get(name).cloned()) {
+            match value {
+                Some(value) => env.insert(name, value),
+                None => env.remove(&name),
+            };
+        }
+        env
+    }
+
+    fn mark<'a>(name: &'a str, value: &'a str) -> Mark<'a> {
+        Mark { name, value, users: None }
+    }
+
+    #[test]
+    fn what_was_set_goes_and_what_the_user_changed_since_stays() {
+        let note = note([mark("NCCL_DEBUG", "WARN"), mark("OMP_NUM_THREADS", "4"), mark("NCCL_IB_TC", "106")]);
+        let tuned = env(&[
+            ("PATH", "/bin"),
+            ("NCCL_DEBUG", "WARN"),
+            ("OMP_NUM_THREADS", "8"),
+            ("GPU_TUNE_SET", &note),
+            ("GPU_TUNE_PLAN", "1;0-1;;0;1"),
+            ("GPU_TUNE_PROFILE", "h200"),
+            ("LD_PRELOAD", "/a.so:/opt/libgpu_tune_preload.so"),
+        ]);
+        assert_eq!(undone(tuned), env(&[("PATH", "/bin"), ("OMP_NUM_THREADS", "8"), ("LD_PRELOAD", "/a.so")]));
+    }
+
+    #[test]
+    fn a_users_part_of_a_value_comes_back() {
+        let value = "/ours/lib:/users/lib:/more";
+        let note = note([Mark { name: "LD_LIBRARY_PATH", value, users: Some(10..20) }]);
+        let tuned = env(&[("LD_LIBRARY_PATH", value), ("GPU_TUNE_SET", &note)]);
+        assert_eq!(undone(tuned), env(&[("LD_LIBRARY_PATH", "/users/lib")]));
+        let changed = env(&[("LD_LIBRARY_PATH", "/ours/lib:/users/lib:/more:/new"), ("GPU_TUNE_SET", &note)]);
+        assert_eq!(undone(changed), env(&[("LD_LIBRARY_PATH", "/ours/lib:/users/lib:/more:/new")]));
+    }
+
+    #[test]
+    fn an_environment_that_never_was_ours_is_not_touched() {
+        assert_eq!(undo(|name| env(&[("NCCL_DEBUG", "WARN"), ("LD_PRELOAD", "/a.so")]).get(name).cloned()), []);
+    }
+
+    #[test]
+    fn a_damaged_note_undoes_nothing_but_itself() {
+        for note in ["", "x", "A=", "A=12", "A=0123456g", "A=00000000:1", "A=00000000:1+x", "=00000000", ",,,"] {
+            let tuned = env(&[("A", "1"), ("GPU_TUNE_SET", note)]);
+            assert_eq!(undone(tuned), env(&[("A", "1")]), "{note:?}");
+        }
+        // A part that is not in the value: the hash holds, so the variable is ours.
+        let tuned = env(&[("A", "1"), ("GPU_TUNE_SET", &format!("A={:08x}:5+9", hash(b"1")))]);
+        assert_eq!(undone(tuned), env(&[]));
+    }
+
+    #[test]
+    fn a_shim_alone_leaves_no_empty_list_behind() {
+        assert_eq!(undone(env(&[("LD_PRELOAD", "/opt/libgpu_tune_preload.so")])), env(&[]));
+    }
+}
