@@ -1,7 +1,8 @@
 //! Runs libhwloc and turns whatever happens into a result.
 
-use crate::{DiscoverError, Found, quiet, shape};
-use gpu_tune_engine::{Code, Machine, Notice};
+use crate::shape::{self, Shape};
+use crate::{DiscoverError, quiet};
+use gpu_tune_engine::{Code, Notice};
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
 use std::error::Error;
 use std::panic::{UnwindSafe, catch_unwind};
@@ -12,22 +13,25 @@ use std::path::Path;
 const KEPT_OUT: [&str; 6] = ["cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"];
 
 /// The shape of this machine.
-pub(crate) fn this_machine() -> Result<Found, DiscoverError> {
+pub(crate) fn this_machine() -> Result<Read, DiscoverError> {
     read("this machine".into(), without_vendors_libraries)
 }
 
 /// The shape of the machine that an XML text describes; `path` is for messages.
-pub(crate) fn from_xml(path: &Path, text: &str) -> Result<Found, DiscoverError> {
+pub(crate) fn from_xml(path: &Path, text: &str) -> Result<Read, DiscoverError> {
     read(format!("`{}`", path.display()), || Ok(TopologyBuilder::new().from_xml(text)?))
 }
 
+/// The shape, and what libhwloc complained about.
+pub(crate) type Read = (Shape, Vec<Notice>);
+
 type Built = Result<TopologyBuilder, Box<dyn Error>>;
 
-fn read(subject: String, source: impl FnOnce() -> Built + UnwindSafe) -> Result<Found, DiscoverError> {
+fn read(subject: String, source: impl FnOnce() -> Built + UnwindSafe) -> Result<Read, DiscoverError> {
     // hwlocality panics where libhwloc surprises it.
     let (outcome, printed) = quiet::run(|| catch_unwind(|| load(source()?)));
     let message = match outcome {
-        Ok(Ok(machine)) if !machine.cpus.is_empty() => return Ok((machine, complaints(&subject, &printed))),
+        Ok(Ok(shape)) if !shape.machine.cpus.is_empty() => return Ok((shape, complaints(&subject, &printed))),
         Ok(Ok(_)) => "it names no CPU that is online".into(),
         Ok(Err(error)) => error.to_string(),
         Err(panic) => panic_text(&*panic),
@@ -43,9 +47,9 @@ fn without_vendors_libraries() -> Built {
     Ok(builder)
 }
 
-fn load(builder: TopologyBuilder) -> Result<Machine, Box<dyn Error>> {
+fn load(builder: TopologyBuilder) -> Result<Shape, Box<dyn Error>> {
     let builder = builder.with_flags(BuildFlags::INCLUDE_DISALLOWED)?.with_io_type_filter(TypeFilter::KeepAll)?;
-    Ok(shape::machine(&builder.build()?))
+    Ok(shape::read(&builder.build()?))
 }
 
 /// What libhwloc printed, as one notice: its banners frame the sentence with stars.

@@ -3,15 +3,38 @@
 //! All of it runs in the `gpu-tune` process, never inside Slurm's, because libraries that are foreign to Slurm (libhwloc,
 //! libnvidia-ml) are loaded here: they may be slow, hang or crash. What comes out is a plain [`Machine`]; whatever could
 //! not be read is left unknown and told as a [`Notice`]. Only a machine whose CPUs nobody knows is an error.
-#![forbid(unsafe_code)]
 
+mod anonymous;
+mod host;
 mod hwloc;
+mod ladder;
+mod nvml;
 mod quiet;
 mod shape;
+mod sysfs;
 mod xml;
 
+pub use anonymous::anonymize;
+
+use gpu_tune_engine::snapshot::{self, SnapshotError};
 use gpu_tune_engine::{Machine, Notice};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How a machine is read.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// NVML: a path, or a name that the dynamic loader looks up. `None`: do without it.
+    pub nvml: Option<PathBuf>,
+    /// How long NVML may take. What it told until then is used.
+    pub deadline: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { nvml: Some("libnvidia-ml.so.1".into()), deadline: Duration::from_secs(10) }
+    }
+}
 
 /// Why there is no machine.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +58,15 @@ pub enum DiscoverError {
         /// What was expected and what was found.
         message: String,
     },
+    /// A snapshot that cannot be replayed.
+    #[error("cannot replay `{}`", path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: SnapshotError,
+    },
     /// libhwloc gave up, or the Rust code around it did.
     #[error("hwloc cannot read {subject}: {message}")]
     Hwloc {
@@ -50,6 +82,7 @@ impl DiscoverError {
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Read { .. } => None,
+            Self::Snapshot { source, .. } => source.help(),
             Self::NotATopology { .. } => {
                 Some("write the file with `lstopo FILE.xml` or `gpu-tune snapshot -o FILE`".into())
             }
@@ -64,12 +97,22 @@ impl DiscoverError {
 pub type Found = (Machine, Vec<Notice>);
 
 /// Reads this machine.
-pub fn read_host() -> Result<Found, DiscoverError> {
-    hwloc::this_machine()
+pub fn read_host(options: &Options) -> Result<Found, DiscoverError> {
+    let (shape, mut notices) = hwloc::this_machine()?;
+    let cpus = shape.machine.cpus.last().map_or(0, |last| last + 1);
+    let told = options.nvml.as_deref().map(|library| nvml::read(library, options.deadline, cpus)).unwrap_or_default();
+    let (machine, more) = host::machine(shape, &sysfs::Tree::new(Path::new("/")), told);
+    notices.extend(more);
+    Ok((machine, notices))
 }
 
-/// Reads a machine from an hwloc XML file. Nothing of this host is used.
+/// Reads a machine from an hwloc XML file or a snapshot, told apart by their first bytes. Nothing of this host is used.
 pub fn read_xml(path: &Path) -> Result<Found, DiscoverError> {
-    let text = xml::read(path)?;
-    hwloc::from_xml(path, &text)
+    let bytes = xml::bytes(path).map_err(|source| DiscoverError::Read { path: path.into(), source })?;
+    if snapshot::is_snapshot(&bytes) {
+        let found = snapshot::decode(&bytes).map_err(|source| DiscoverError::Snapshot { path: path.into(), source });
+        return found.map(|(machine, _)| (machine, Vec::new()));
+    }
+    let (shape, notices) = hwloc::from_xml(path, &xml::text(path, bytes)?)?;
+    Ok((shape.machine, notices))
 }

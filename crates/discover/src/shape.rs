@@ -1,6 +1,7 @@
 //! hwloc's object tree → [`Machine`]: packages, NUMA nodes, cores, and the PCI devices that matter with what is near.
 
-use gpu_tune_engine::machine::{Core, Gpu, LinkLayer, Locality, LocalitySource, Nic, NumaNode, Package, Port, Vendor};
+use crate::ladder;
+use gpu_tune_engine::machine::{Core, Gpu, LinkLayer, Nic, NumaNode, Package, Port, Vendor};
 use gpu_tune_engine::{CpuSet, Machine, NodeSet, PciAddress, idset::MAX_ID};
 use hwlocality::Topology;
 use hwlocality::object::attributes::{DownstreamAttributes, ObjectAttributes, PCIDeviceAttributes, UpstreamAttributes};
@@ -8,15 +9,49 @@ use hwlocality::object::types::{OSDeviceType, ObjectType};
 use hwlocality::object::{TopologyObject, TopologyObjectID};
 use std::collections::BTreeMap;
 
+/// What hwloc tells.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    /// The machine by hwloc alone.
+    pub(crate) machine: Machine,
+    /// Every PCI function of the tree: other sources name GPUs and NICs by address only.
+    pub(crate) functions: BTreeMap<PciAddress, Place>,
+}
+
+/// Where a device is in hwloc's tree.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// Online PUs of the nearest ancestor that is no I/O object.
+    pub(crate) cpus: CpuSet,
+    /// NUMA nodes of that ancestor.
+    pub(crate) nodes: NodeSet,
+    /// The PCI bridges above, from the host bridge down. The host bridge itself has no address.
+    pub(crate) bridges: Vec<PciAddress>,
+    /// The host bridge above, named as sysfs names it.
+    pub(crate) root: Option<String>,
+}
+
 /// Everything that the tree tells.
-pub(crate) fn machine(topology: &Topology) -> Machine {
+pub(crate) fn read(topology: &Topology) -> Shape {
     let cpus: CpuSet = topology.objects_with_type(ObjectType::PU).filter_map(id).collect();
     let mut machine = Machine { cores: cores(topology), packages: packages(topology, &cpus), ..Machine::default() };
     machine.numa = numa_nodes(topology, &cpus);
     machine.cpus = cpus;
     machine.gpus = gpus(topology, &machine);
     machine.nics = nics(topology, &machine);
-    machine
+    let placed = |object| Some((address(pci(object)?), place(object, &machine.cpus)));
+    let functions = topology.objects_with_type(ObjectType::PCIDevice).filter_map(placed).collect();
+    Shape { machine, functions }
+}
+
+fn place(object: &TopologyObject, online: &CpuSet) -> Place {
+    let ancestor = object.first_non_io_ancestor();
+    Place {
+        cpus: ancestor.map(|ancestor| cpus_of(ancestor, online)).unwrap_or_default(),
+        nodes: ancestor.map(nodes_of).unwrap_or_default(),
+        bridges: bridges(object),
+        root: root(object),
+    }
 }
 
 /// The kernel's number of an object.
@@ -107,6 +142,7 @@ fn gpu(object: &TopologyObject, machine: &Machine) -> Option<Gpu> {
     let function = pci(object)?;
     let vendor = Vendor::of_function(function.vendor_id(), function.class_id())?;
     let told = |key| object.io_children().find_map(|device| info(device, key));
+    let place = place(object, &machine.cpus);
     Some(Gpu {
         pci: address(function),
         vendor,
@@ -114,9 +150,9 @@ fn gpu(object: &TopologyObject, machine: &Machine) -> Option<Gpu> {
         model: told("GPUModel"),
         minor: None,
         mig: Vec::new(),
-        locality: locality(object, machine),
-        bridges: bridges(object),
-        root: root(object),
+        locality: ladder::hwloc(&place, machine),
+        bridges: place.bridges,
+        root: place.root,
     })
 }
 
@@ -133,13 +169,14 @@ fn nic(object: &TopologyObject, machine: &Machine) -> Option<Nic> {
         return None;
     }
     let function = object.parent().and_then(pci);
+    let place = place(object, &machine.cpus);
     Some(Nic {
         name: object.name()?.to_str().ok()?.to_owned(),
         pci: function.map(address),
-        locality: function.and_then(|_| locality(object, machine)),
+        locality: function.and_then(|_| ladder::hwloc(&place, machine)),
         ports: ports(object, function.map_or(0, PCIDeviceAttributes::class_id)),
-        bridges: bridges(object),
-        root: root(object),
+        bridges: place.bridges,
+        root: place.root,
     })
 }
 
@@ -160,19 +197,6 @@ fn ports(object: &TopologyObject, class: u16) -> Vec<Port> {
     (1..).map_while(port).collect()
 }
 
-/// What is near a device: the sets of its nearest ancestor that is no I/O object.
-///
-/// hwloc hangs a device whose place it does not know below the whole machine. Where CPUs are on several NUMA nodes, that is
-/// no knowledge.
-fn locality(object: &TopologyObject, machine: &Machine) -> Option<Locality> {
-    let ancestor = object.first_non_io_ancestor()?;
-    let cpus = cpus_of(ancestor, &machine.cpus);
-    let with_cpus = machine.numa.iter().filter(|node| !node.cpus.is_empty()).count();
-    let known = with_cpus < 2 || cpus != machine.cpus;
-    known.then(|| Locality { cpus, nodes: nodes_of(ancestor), source: LocalitySource::Hwloc })
-}
-
-/// The PCI bridges above a device, from the host bridge down. The host bridge itself has no address.
 fn bridges(object: &TopologyObject) -> Vec<PciAddress> {
     let mut above: Vec<PciAddress> =
         object.ancestors().filter_map(upstream).map(|function| address(&function)).collect();
@@ -185,7 +209,6 @@ fn upstream(object: &TopologyObject) -> Option<PCIDeviceAttributes> {
     bridge.upstream_attributes().map(|UpstreamAttributes::PCI(function)| *function)
 }
 
-/// The host bridge above a device, named as sysfs names it.
 fn root(object: &TopologyObject) -> Option<String> {
     object.ancestors().find_map(|above| {
         let Some(ObjectAttributes::Bridge(bridge)) = above.attributes() else { return None };

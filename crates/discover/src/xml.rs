@@ -11,9 +11,8 @@ use std::path::Path;
 /// The largest file taken, in bytes. hwloc's XML of a 1024-CPU node with every PCI device has about 2 MB.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// Reads a file that looks like hwloc's XML, whole.
-pub(crate) fn read(path: &Path) -> Result<String, DiscoverError> {
-    let bytes = bytes(path).map_err(|source| DiscoverError::Read { path: path.into(), source })?;
+/// The text of a file that looks like hwloc's XML, whole; `path` is for messages.
+pub(crate) fn text(path: &Path, bytes: Vec<u8>) -> Result<String, DiscoverError> {
     let wrong = |line, message| DiscoverError::NotATopology { path: path.into(), line, message };
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = line_at(error.as_bytes(), error.utf8_error().valid_up_to());
@@ -23,7 +22,8 @@ pub(crate) fn read(path: &Path) -> Result<String, DiscoverError> {
     Ok(text)
 }
 
-fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+/// A file's bytes, within bounds.
+pub(crate) fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("not a regular file"));

@@ -120,7 +120,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Machine, Key), SnapshotError> {
     let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("its first line is cut off"))?;
     let (head, body) = bytes.split_at(end);
     let body = body.get(1..).unwrap_or_default();
-    let head = str::from_utf8(head).map_err(|_| damaged("its first line is no text"))?;
+    let head = std::str::from_utf8(head).map_err(|_| damaged("its first line is no text"))?;
     let Some([_, format, crc, length]) = words(head) else { return Err(damaged("its first line has other words")) };
     match format.parse() {
         Ok(FORMAT) => {}
