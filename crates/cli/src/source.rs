@@ -21,7 +21,7 @@ impl Source {
     pub fn read(&self) -> Result<(Machine, Vec<Notice>), CliError> {
         let found = match &self.topology {
             Some(path) => gpu_tune_discover::read_xml(path),
-            None => gpu_tune_discover::read_host(),
+            None => gpu_tune_discover::read_host(&gpu_tune_discover::Options::default()),
         };
         found.map_err(|error| {
             let help = error.help();
