@@ -153,3 +153,49 @@ fn a_pipe_does_not_get_colour() {
         assert!(!text.contains('\x1b'), "{text:?}");
     }
 }
+
+#[test]
+fn an_unknown_profile_is_wrong_usage_and_the_nearest_is_named() {
+    let text = told(&gpu_tune(&["plan", "h20", "--topology", "/nonexistent"]));
+    assert!(text.starts_with("exit 2\n--- stdout\n--- stderr\ngpu-tune: error: unknown profile `h20`\n"), "{text}");
+    assert!(text.contains("gpu-tune: help: did you mean `h200`? installed: "), "{text}");
+}
+
+#[test]
+fn the_admins_directory_is_read_where_it_is_named() {
+    let Some(path) = topology("turin-4gpu-nvml.xml") else { return };
+    let folder = scratch("profiles");
+    let profile = "inherits = \"h200\"\n[env]\nNCCL_IB_HCA = \"={near_nics}\"\nNCCL_DEBUG = { action = \"unset\" }\n";
+    std::fs::write(folder.join("site.toml"), profile).expect("a profile");
+    let args = ["plan", "site", "--profile-dir", &folder.to_string_lossy(), "--topology", &path, "--json"];
+    let value: Value = serde_json::from_slice(&gpu_tune(&args).stdout).expect("JSON");
+    let env = value["tasks"][3]["env"].as_array().expect("variables");
+    let found = |name: &str| env.iter().find(|entry| entry["name"] == name).expect("the variable");
+    let removed = serde_json::json!({"name": "NCCL_DEBUG", "value": null, "action": "unset", "from": "profile site"});
+    assert_eq!(*found("NCCL_DEBUG"), removed);
+    assert_eq!(found("CUDA_DEVICE_ORDER")["from"], "profile base");
+}
+
+#[test]
+fn a_value_that_differs_from_rank_to_rank_cannot_be_had_for_a_launcher() {
+    let Some(path) = topology("turin-4gpu-nvml.xml") else { return };
+    let folder = scratch("per-rank");
+    std::fs::write(folder.join("site.toml"), "[env]\nMY_GPU = \"{gpu_pci}\"\n").expect("a profile");
+    let folder = folder.to_string_lossy();
+    let run = |tasks: &str| {
+        let args = ["plan", "site", "--profile-dir", &folder, "--topology", &path, "--json", "--tasks", tasks];
+        serde_json::from_slice::<Value>(&gpu_tune(&args).stdout).expect("JSON")
+    };
+    assert_eq!(run("4")["tasks"][2]["env"][0]["value"], "0000:96:00.0");
+    let launcher = run("1");
+    assert_eq!(launcher["tasks"][0]["env"], serde_json::json!([]));
+    assert_eq!(launcher["warnings"][0]["code"], "env");
+}
+
+#[test]
+fn what_is_exported_here_does_not_change_the_plan_of_another_machine() {
+    let Some(path) = topology("turin-4gpu-nvml.xml") else { return };
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+    let output = command.args(["plan", "h200", "--topology", &path]).env("NCCL_DEBUG", "INFO").output();
+    assert!(told(&output.expect("the program starts")).contains("NCCL_DEBUG=WARN"));
+}

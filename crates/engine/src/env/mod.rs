@@ -10,6 +10,7 @@
 
 mod decision;
 mod nccl_conf;
+mod rank_values;
 
 pub use decision::{Change, Decision, Outcome, RankValues};
 pub use nccl_conf::{NCCL_CONF, NCCL_CONF_MAX, NcclConf};

@@ -1,23 +1,23 @@
 //! The plan as JSON.
 
-use super::Planned;
+use super::{Planned, environment};
 use crate::json::{MachineObject, Place, PlanDocument, RankObject, SCHEMA, TaskObject, Warning};
-use gpu_tune_engine::CpuSet;
 use gpu_tune_engine::plan::TaskPlan;
 
 /// The document.
 pub(super) fn of(planned: &Planned) -> PlanDocument {
     PlanDocument {
         schema: SCHEMA,
-        profile: planned.profile.clone(),
+        profile: planned.resolved.name.clone(),
         mode: planned.mode(),
         machine: MachineObject::of(&planned.machine),
-        tasks: planned.tasks.iter().map(|plan| task(plan, &planned.allowed)).collect(),
+        tasks: planned.tasks.iter().map(|plan| task(planned, plan)).collect(),
         warnings: Warning::all(&planned.notices),
     }
 }
 
-fn task(plan: &TaskPlan, allowed: &CpuSet) -> TaskObject {
+fn task(planned: &Planned, plan: &TaskPlan) -> TaskObject {
+    let allowed = &planned.allowed;
     let ranks = plan.ranks.iter().map(|rank| RankObject {
         local_rank: rank.local_rank,
         gpu: rank.gpu,
@@ -28,6 +28,6 @@ fn task(plan: &TaskPlan, allowed: &CpuSet) -> TaskObject {
         gpus: plan.gpus.clone(),
         place: Place::of(&plan.share, allowed),
         ranks: ranks.collect(),
-        env: Vec::new(),
+        env: environment::of_task(&planned.decisions, &planned.machine, allowed, plan),
     }
 }

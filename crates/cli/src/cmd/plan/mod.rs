@@ -13,6 +13,7 @@
 //! plan, 1 when there is none to be had (no GPU, no CPU, no readable machine), 2 for wrong usage.
 
 mod document;
+mod environment;
 mod picture;
 mod step;
 mod table;
@@ -22,7 +23,9 @@ use crate::source::Source;
 use crate::style::Style;
 use crate::{CliError, output, svg, words};
 use clap::ValueEnum;
+use gpu_tune_engine::env::Decision;
 use gpu_tune_engine::plan::{Layout, Mode, TaskPlan};
+use gpu_tune_engine::profile::Resolved;
 use gpu_tune_engine::spec::{CpuPolicy, MemPolicy, Smt};
 use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice};
 use std::path::PathBuf;
@@ -63,6 +66,15 @@ pub struct Args {
     /// Which hardware threads of its cores a rank gets
     #[arg(long, value_parser = words::parser::<Smt>())]
     smt: Option<Smt>,
+    /// Nodes of the step, for values that depend on it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    nodes: u32,
+    /// The layer that `fabric=` in plugstack.conf adds to every profile
+    #[arg(long, value_name = "LAYER")]
+    fabric: Option<String>,
+    /// The admin's profiles [default: /etc/gpu-tune/profiles.d; none with --topology]
+    #[arg(long, value_name = "DIR")]
+    profile_dir: Option<PathBuf>,
     /// Write JSON
     #[arg(long, conflicts_with = "svg")]
     json: bool,
@@ -93,11 +105,12 @@ impl From<ModeWord> for Mode {
 #[derive(Debug)]
 struct Planned {
     machine: Machine,
-    profile: String,
+    resolved: Resolved,
     /// The CPUs that the step owns.
     allowed: CpuSet,
     layout: Layout,
     tasks: Vec<TaskPlan>,
+    decisions: Vec<Decision>,
     notices: Vec<Notice>,
 }
 
@@ -108,7 +121,7 @@ impl Planned {
     }
 
     fn heading(&self) -> String {
-        format!("profile {}, {}, {} mode", self.profile, words::count(self.tasks.len(), "task"), self.mode())
+        format!("profile {}, {}, {} mode", self.resolved.name, words::count(self.tasks.len(), "task"), self.mode())
     }
 }
 
@@ -128,13 +141,21 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 }
 
 fn plan(args: &Args) -> Result<Planned, CliError> {
-    let spec = wish::spec(args)?;
-    let (machine, mut notices) = args.source.read()?;
-    let wish = wish::resolve(&spec);
-    let step = step::of(args, &machine, &wish)?;
+    let (spec, site) = (wish::spec(args)?, wish::site(args));
+    let (catalog, mut notices) = wish::catalog(args);
+    wish::check(&catalog, &spec, &site)?;
+    let (machine, odd) = args.source.read()?;
+    notices.extend(odd);
+    let mut step = step::of(args, &machine)?;
+    let facts = wish::facts(args, &machine, &step.request.gpus, step.request.tasks);
+    let resolved = wish::resolve(&catalog, &spec, &site, &facts)?;
+    step.wish(&resolved);
     let layout = Layout::new(&machine, &step.request);
     let tasks = step.tasks(&layout);
+    let decisions = environment::decide(args, &resolved);
     notices.extend(step.notices);
+    notices.extend(resolved.notices.iter().cloned());
     notices.extend(layout.notices.iter().cloned());
-    Ok(Planned { machine, profile: wish.name, allowed: step.request.cpus, layout, tasks, notices })
+    notices.extend(environment::notices(&decisions, &machine, &step.request.cpus, &tasks));
+    Ok(Planned { machine, resolved, allowed: step.request.cpus, layout, tasks, decisions, notices })
 }

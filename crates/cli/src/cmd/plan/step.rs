@@ -1,8 +1,9 @@
 //! The step that the options describe, as Slurm would give it.
 
-use super::{Args, wish::Wish};
+use super::Args;
 use crate::{CliError, words};
 use gpu_tune_engine::plan::{Layout, Own, Request, TaskPlan, visible};
+use gpu_tune_engine::profile::Resolved;
 use gpu_tune_engine::{CpuSet, Machine, Notice};
 
 /// A step.
@@ -17,7 +18,7 @@ pub(super) struct Step {
 }
 
 /// Puts the step together. What leaves nothing to plan for is an error.
-pub(super) fn of(args: &Args, machine: &Machine, wish: &Wish) -> Result<Step, CliError> {
+pub(super) fn of(args: &Args, machine: &Machine) -> Result<Step, CliError> {
     let (mut gpus, notices) = visible_gpus(args, machine)?;
     let each = args.gpus_per_task.map(to_usize);
     let tasks = args.tasks.unwrap_or_else(|| to_u32(gpus.len() / each.unwrap_or(1)).max(1));
@@ -35,13 +36,18 @@ pub(super) fn of(args: &Args, machine: &Machine, wish: &Wish) -> Result<Step, Cl
         gpus,
         cpus: allowed(args.cpus.as_ref(), machine)?,
         mems: args.mems.clone(),
-        binding: wish.binding.clone(),
         ..Request::default()
     };
     Ok(Step { request, each, notices })
 }
 
 impl Step {
+    /// Takes over what the profile says about binding.
+    pub(super) fn wish(&mut self, resolved: &Resolved) {
+        self.request.binding = resolved.binding.clone();
+        self.request.gpu_numa = resolved.gpu_numa.clone();
+    }
+
     /// Every task's part.
     pub(super) fn tasks(&self, layout: &Layout) -> Vec<TaskPlan> {
         (0..self.request.tasks).map(|id| self.task(layout, id)).collect()

@@ -1,6 +1,6 @@
 //! The plan as a table for people.
 
-use super::Planned;
+use super::{Planned, environment};
 use crate::json::Place;
 use crate::style::Style;
 use crate::words;
@@ -16,7 +16,12 @@ pub(super) fn of(planned: &Planned, style: Style) -> String {
             task.ranks.iter().map(|rank| row(planned, [&id, &rank.local_rank.to_string()], &[rank.gpu], &rank.share)),
         );
     }
-    format!("{}\n{}", style.bold(planned.heading()), words::columns(&rows))
+    let mut text = format!("{}\n{}", style.bold(planned.heading()), words::columns(&rows));
+    let environment = environment::lines(planned);
+    if !environment.is_empty() {
+        text += &format!("\n{}\n{}", style.bold("environment"), words::columns(&environment));
+    }
+    text
 }
 
 fn row(planned: &Planned, [task, rank]: [&str; 2], gpus: &[usize], share: &Share) -> [String; 5] {

@@ -1,0 +1,98 @@
+//! What is done to the environment of each task.
+
+use super::{Args, Planned};
+use crate::json::EnvObject;
+use gpu_tune_engine::env::{
+    self, Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, RankValues, StepValues, needs_gid_index,
+};
+use gpu_tune_engine::plan::TaskPlan;
+use gpu_tune_engine::profile::{Action, Resolved};
+use gpu_tune_engine::spec::Word;
+use gpu_tune_engine::{Code, CpuSet, IdSet, Machine, Notice, trusted};
+use std::path::Path;
+
+/// Decides once for the step. Outside `--topology` the variables that are set here count as exported by the user.
+pub(super) fn decide(args: &Args, resolved: &Resolved) -> Vec<Decision> {
+    let replayed = args.source.topology.is_some();
+    let gid = || Err("the addresses of this node's ports were not looked at".to_owned());
+    let values =
+        StepValues { nodes: Some(args.nodes), rocev2_gid_index: needs_gid_index(resolved).then(gid), container: false };
+    let user = |name: &str| if replayed { None } else { std::env::var_os(name) };
+    env::decide(resolved, user, &nccl_conf(replayed), &values)
+}
+
+fn nccl_conf(replayed: bool) -> NcclConf {
+    let read = || trusted::read(Path::new(NCCL_CONF), NCCL_CONF_MAX).ok();
+    let bytes = if replayed { None } else { read() };
+    bytes.map(|bytes| NcclConf::parse(&bytes)).unwrap_or_default()
+}
+
+/// One task's variables: those that are set or removed. What stays as the user has it is not named.
+pub(super) fn of_task(decisions: &[Decision], machine: &Machine, allowed: &CpuSet, task: &TaskPlan) -> Vec<EnvObject> {
+    let values = RankValues::of(machine, allowed, task);
+    decisions.iter().filter_map(|decision| object(decision, &values)).collect()
+}
+
+fn object(decision: &Decision, values: &RankValues) -> Option<EnvObject> {
+    let value = match decision.for_rank(values, None) {
+        Change::Set(value) => Some(value.to_string_lossy().into_owned()),
+        Change::Unset => None,
+        Change::Restore(_) | Change::Nothing | Change::LeftOut(_) => return None,
+    };
+    Some(EnvObject {
+        name: decision.name.to_string(),
+        value,
+        action: decision.action.word(),
+        from: format!("profile {}", decision.origin.layer),
+    })
+}
+
+/// What could not be set, and what was set against the user's will, each told once.
+pub(super) fn notices(decisions: &[Decision], machine: &Machine, allowed: &CpuSet, tasks: &[TaskPlan]) -> Vec<Notice> {
+    let values: Vec<RankValues> = tasks.iter().map(|task| RankValues::of(machine, allowed, task)).collect();
+    let told = decisions.iter().filter_map(|decision| {
+        let left_out = values.iter().find_map(|values| match decision.for_rank(values, None) {
+            Change::LeftOut(reason) => Some(format!("`{}` is not set: {reason}", decision.name)),
+            Change::Set(_) | Change::Unset | Change::Restore(_) | Change::Nothing => None,
+        });
+        let forced = || (decision.action == Action::Force && !decision.reason.is_empty()).then_some(&decision.reason);
+        left_out.or_else(|| Some(format!("`{}` is {}", decision.name, forced()?)))
+    });
+    told.map(|message| Notice::new(Code::Env, message)).collect()
+}
+
+/// The environment for people: one line for each variable, and one for each of its values where tasks differ.
+pub(super) fn lines(planned: &Planned) -> Vec<[String; 2]> {
+    let mut lines = Vec::new();
+    for decision in &planned.decisions {
+        let mut values: Vec<([String; 2], Vec<u32>)> = Vec::new();
+        for task in &planned.tasks {
+            let line = line(decision, &RankValues::of(&planned.machine, &planned.allowed, task));
+            match values.iter_mut().find(|(other, _)| *other == line) {
+                Some((_, tasks)) => tasks.push(task.local_id),
+                None => values.push((line, vec![task.local_id])),
+            }
+        }
+        let several = values.len() > 1;
+        lines.extend(values.into_iter().map(|([what, mut why], tasks)| {
+            if several {
+                let tasks: IdSet = tasks.into_iter().collect();
+                why = format!("task {tasks}: {why}");
+            }
+            [what, why]
+        }));
+    }
+    lines
+}
+
+fn line(decision: &Decision, values: &RankValues) -> [String; 2] {
+    let name = &decision.name;
+    let origin = format!("{} {}", decision.action.word(), decision.origin);
+    match decision.for_rank(values, None) {
+        Change::Set(value) => [format!("{name}={}", value.to_string_lossy()), origin],
+        Change::Unset => [format!("{name} removed"), origin],
+        Change::Restore(value) => [format!("{name}={}", value.to_string_lossy()), decision.reason.clone()],
+        Change::Nothing => [format!("{name} untouched"), decision.reason.clone()],
+        Change::LeftOut(reason) => [format!("{name} not set"), reason],
+    }
+}

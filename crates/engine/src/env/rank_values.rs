@@ -1,0 +1,33 @@
+//! What differs from task to task, computed from the plan.
+
+use super::RankValues;
+use crate::plan::{Share, TaskPlan};
+use crate::{CpuSet, Machine};
+
+impl RankValues {
+    /// A task's values. `allowed` are the CPUs that it has where the plan leaves its mask alone.
+    pub fn of(machine: &Machine, allowed: &CpuSet, task: &TaskPlan) -> Self {
+        let gpu = task.gpus.first().and_then(|gpu| machine.gpus.get(*gpu));
+        Self {
+            cores: smallest(task, allowed, |cpus| {
+                machine.cores.iter().filter(|core| !core.pus.is_disjoint(cpus)).count()
+            }),
+            threads: smallest(task, allowed, CpuSet::len),
+            launcher: !task.ranks.is_empty(),
+            local_rank: Some(task.local_id),
+            gpu_uuid: gpu.and_then(|gpu| gpu.uuid.clone()),
+            gpu_pci: gpu.map(|gpu| gpu.pci.to_string()),
+            near_nics: None,
+        }
+    }
+}
+
+/// The smallest count over a launcher's ranks, or that of the task itself. Zero is as good as unknown.
+fn smallest(task: &TaskPlan, allowed: &CpuSet, count: impl Fn(&CpuSet) -> usize) -> Option<u32> {
+    let shares: Vec<&Share> = match task.ranks.as_slice() {
+        [] => vec![&task.share],
+        ranks => ranks.iter().map(|rank| &rank.share).collect(),
+    };
+    let counts = shares.iter().map(|share| count(share.cpus.as_ref().unwrap_or(allowed)));
+    counts.min().and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
+}
