@@ -5,6 +5,8 @@
 //! left to its user.
 #![forbid(unsafe_code)]
 
+use crate::plan::Mode;
+
 /// What a command line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command {
@@ -18,6 +20,16 @@ pub enum Command {
     Launcher,
     /// Anything else.
     Other,
+}
+
+impl Command {
+    /// What a task with this command is, before anybody counts its GPUs.
+    pub fn mode(self) -> Mode {
+        match self {
+            Self::Torchrun { .. } | Self::Launcher => Mode::Launcher,
+            Self::Other => Mode::Auto,
+        }
+    }
 }
 
 /// Programs that start ranks with one of the local-rank variables that the shim knows, by file name.

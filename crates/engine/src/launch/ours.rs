@@ -12,8 +12,10 @@
 
 use super::preload;
 use gpu_tune_shim_core::bytes::{hash, hash_text};
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 
 /// The variable that this module keeps.
 pub const SET: &str = "GPU_TUNE_SET";
@@ -26,13 +28,13 @@ pub struct Mark<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its whole value.
-    pub value: &'a str,
-    /// Which part of the value the user had there before, if we put something around it.
+    pub value: &'a OsStr,
+    /// Which bytes of the value the user had there before, if we put something around it.
     pub users: Option<Range<usize>>,
 }
 
 /// One thing to do to an environment: give a variable this value, or remove it.
-pub type Change = (String, Option<String>);
+pub type Change = (String, Option<OsString>);
 
 /// The value of `GPU_TUNE_SET`.
 pub fn note<'a>(marks: impl IntoIterator<Item = Mark<'a>>) -> String {
@@ -48,22 +50,27 @@ pub fn note<'a>(marks: impl IntoIterator<Item = Mark<'a>>) -> String {
 }
 
 /// What brings an environment back to what the user has in it; `var` looks a variable up.
-pub fn undo(var: impl Fn(&str) -> Option<String>) -> Vec<Change> {
+pub fn undo(var: impl Fn(&str) -> Option<OsString>) -> Vec<Change> {
     let mut changes = Vec::new();
     let noted = var(SET).unwrap_or_default();
+    let noted = noted.to_string_lossy();
     for (name, hashed, users) in noted.split(',').filter_map(read) {
         let Some(value) = var(name).filter(|value| hash(value.as_bytes()) == hashed) else { continue };
-        let users = users.and_then(|users| value.get(users)).filter(|users| !users.is_empty());
-        changes.push((name.to_string(), users.map(str::to_string)));
+        let users = users.and_then(|users| value.as_bytes().get(users)).filter(|users| !users.is_empty());
+        changes.push((name.to_string(), users.map(|users| OsStr::from_bytes(users).to_owned())));
     }
-    if let Some(left) = var(preload::LD_PRELOAD).and_then(|list| preload::without_shim(&list)) {
-        changes.push((preload::LD_PRELOAD.to_string(), Some(left).filter(|left| !left.is_empty())));
+    // A list with a site's own entries is in the note; the shim in any other is found by its name.
+    let done = changes.iter().any(|(name, _)| name == preload::LD_PRELOAD);
+    if let Some(left) =
+        var(preload::LD_PRELOAD).filter(|_| !done).and_then(|list| preload::without_shim(list.to_str()?))
+    {
+        changes.push((preload::LD_PRELOAD.to_string(), Some(left.into()).filter(|left: &OsString| !left.is_empty())));
     }
     changes.extend(OWN.iter().filter(|name| var(name).is_some()).map(|name| (name.to_string(), None)));
     changes
 }
 
-/// One entry of `GPU_TUNE_SET`. The variables with rules of their own cannot be named there.
+/// One entry of `GPU_TUNE_SET`.
 fn read(entry: &str) -> Option<(&str, u32, Option<Range<usize>>)> {
     let (name, rest) = entry.split_once('=')?;
     let (hashed, users) = rest.split_once(':').map_or((rest, None), |(hashed, users)| (hashed, Some(users)));
@@ -75,7 +82,7 @@ fn read(entry: &str) -> Option<(&str, u32, Option<Range<usize>>)> {
             Some(start..start.checked_add(length)?)
         }
     };
-    let plain = name != preload::LD_PRELOAD && !OWN.contains(&name) && !name.is_empty();
+    let plain = !OWN.contains(&name) && !name.is_empty();
     plain.then_some((name, hash_text(hashed.as_bytes())?, users))
 }
 
@@ -84,11 +91,11 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn env(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
-        entries.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    fn env(entries: &[(&str, &str)]) -> BTreeMap<String, OsString> {
+        entries.iter().map(|(name, value)| (name.to_string(), value.into())).collect()
     }
 
-    fn undone(mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    fn undone(mut env: BTreeMap<String, OsString>) -> BTreeMap<String, OsString> {
         for (name, value) in undo(|name| env.get(name).cloned()) {
             match value {
                 Some(value) => env.insert(name, value),
@@ -99,7 +106,7 @@ mod tests {
     }
 
     fn mark<'a>(name: &'a str, value: &'a str) -> Mark<'a> {
-        Mark { name, value, users: None }
+        Mark { name, value: value.as_ref(), users: None }
     }
 
     #[test]
@@ -120,7 +127,7 @@ mod tests {
     #[test]
     fn a_users_part_of_a_value_comes_back() {
         let value = "/ours/lib:/users/lib:/more";
-        let note = note([Mark { name: "LD_LIBRARY_PATH", value, users: Some(10..20) }]);
+        let note = note([Mark { name: "LD_LIBRARY_PATH", value: value.as_ref(), users: Some(10..20) }]);
         let tuned = env(&[("LD_LIBRARY_PATH", value), ("GPU_TUNE_SET", &note)]);
         assert_eq!(undone(tuned), env(&[("LD_LIBRARY_PATH", "/users/lib")]));
         let changed = env(&[("LD_LIBRARY_PATH", "/ours/lib:/users/lib:/more:/new"), ("GPU_TUNE_SET", &note)]);
