@@ -1,10 +1,8 @@
 //! Where a verb's machine comes from: this node, or a file.
 
 use crate::CliError;
-use gpu_tune_discover::{Options, read_host, read_xml};
 use gpu_tune_engine::{Machine, Notice};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Options of every verb that looks at a machine.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -14,22 +12,16 @@ pub struct Source {
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
     /// The NVML library to ask about the GPUs [default: where the loader finds libnvidia-ml.so.1]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "topology")]
     pub nvml: Option<PathBuf>,
 }
 
 impl Source {
     /// Reads the machine, and what a person should hear about how it was read.
     pub fn read(&self) -> Result<(Machine, Vec<Notice>), CliError> {
-        self.read_within(Options::default().deadline)
-    }
-
-    /// As [`Source::read`], with another bound on how long NVML may take.
-    pub fn read_within(&self, deadline: Duration) -> Result<(Machine, Vec<Notice>), CliError> {
-        let nvml = self.nvml.clone().or(Options::default().nvml);
         let found = match &self.topology {
-            Some(path) => read_xml(path),
-            None => read_host(&Options { nvml, deadline }),
+            Some(path) => gpu_tune_discover::read_xml(path),
+            None => gpu_tune_discover::read_host(&gpu_tune_discover::Options::default()),
         };
         found.map_err(|error| {
             let help = error.help();

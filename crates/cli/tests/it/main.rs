@@ -4,5 +4,4 @@
 mod common;
 mod frame;
 mod plan;
-mod snapshot;
 mod topo;

@@ -8,6 +8,8 @@ use super::{Kind, Os, Policy};
 use crate::plan::{MemKind, Memory};
 use crate::{CpuSet, IdSet, NodeSet};
 use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::AtomicU64;
 
 /// The calling thread, by the running kernel.
@@ -161,6 +163,44 @@ pub fn memlock() -> io::Result<(Option<u64>, Option<u64>)> {
     Ok((known(limit.rlim_cur), known(limit.rlim_max)))
 }
 
+/// Makes a command start on its own: in a session of its own, and with no file of ours but the three standard ones. slurmd's
+/// listening sockets, for one, must not live on in it.
+pub fn alone(command: &mut Command) -> &mut Command {
+    // SAFETY: the closure runs between fork and exec and makes two system calls; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(own_session) }
+}
+
+/// Makes a command start as [`alone`] does and also with no parent: what was spawned ends at once (wait for it, that takes no
+/// time), the command is init's child.
+pub fn detach(command: &mut Command) -> &mut Command {
+    // SAFETY: as in `alone`; the closure's own fork is followed by `_exit` on one side and exec on the other.
+    unsafe { alone(command).pre_exec(leave_parent) }
+}
+
+fn own_session() -> io::Result<()> {
+    // SAFETY: no argument. A process that leads a session already is none the worse for the refusal.
+    unsafe { libc::setsid() };
+    // SAFETY: plain numbers. Before Linux 5.11 the flag is unknown: then files that lack O_CLOEXEC are handed on.
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    Ok(())
+}
+
+fn leave_parent() -> io::Result<()> {
+    // SAFETY: the child goes on to exec; nothing but async-signal-safe calls happens on either side.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(()),
+        _ => end_now(0),
+    }
+}
+
+/// Ends the process at once: no destructor, no `atexit`. For a child between fork and exec, where those belong to somebody
+/// else.
+pub fn end_now(code: i32) -> ! {
+    // SAFETY: it does not return and touches no memory of ours.
+    unsafe { libc::_exit(code) }
+}
+
 /// Words of memory that a process shares with the children it will fork. All start as 0. The memory is given back when the
 /// value is dropped in the process that made it, or when a process ends.
 #[derive(Debug)]
@@ -171,6 +211,8 @@ pub struct SharedWords {
 
 // SAFETY: the memory is only ever used through atomics, and the mapping belongs to this value.
 unsafe impl Send for SharedWords {}
+// SAFETY: as above.
+unsafe impl Sync for SharedWords {}
 
 impl SharedWords {
     /// Maps `len` words, at least one.
@@ -284,6 +326,22 @@ mod tests {
             let missing = Memory { policy: MemKind::Preferred, nodes, first: 60_000 };
             assert_eq!(Linux.set_mempolicy(&missing).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         });
+    }
+
+    #[test]
+    fn a_detached_command_has_no_parent_that_would_have_to_wait_for_it() {
+        let shell = "read -r _ _ _ parent _ session _ < /proc/self/stat; echo $parent $session $$";
+        let mut command = Command::new("sh");
+        command.args(["-c", shell]).stdout(std::process::Stdio::piped());
+        let mut child = detach(&mut command).spawn().unwrap();
+        let spawned = child.id();
+        assert!(child.wait().unwrap().success());
+        let said = io::read_to_string(child.stdout.take().unwrap()).unwrap();
+        let numbers: Vec<u32> = said.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        let [parent, session, own] = numbers.as_slice() else { panic!("{said}") };
+        assert_ne!(*parent, std::process::id());
+        assert_eq!(*session, spawned, "it is in the session that the first fork made");
+        assert_ne!(*own, spawned);
     }
 
     #[test]

@@ -13,7 +13,6 @@ mod cores;
 mod layout;
 mod locality;
 mod memory;
-pub mod nics;
 mod notices;
 mod share;
 mod task;

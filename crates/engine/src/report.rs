@@ -1,0 +1,153 @@
+//! The table that people read: who runs where. Used by `verbose`, by dry runs and by `gpu-tune plan`.
+#![forbid(unsafe_code)]
+
+use crate::plan::{MemKind, Share, TaskPlan};
+use crate::{CpuSet, Machine};
+
+/// Longest list of CPUs that a cell shows. With every second CPU on a big machine lists have hundreds of characters.
+const LIST_MAX: usize = 44;
+const HEADS: [&str; 7] = ["rank", "gpu", "pci", "model", "cpus", "memory", "policy"];
+/// What stands in a cell for "not bound" or "unknown".
+const NONE: &str = "-";
+
+/// One line of heads and one for each rank, columns aligned, no trailing blanks.
+///
+/// A task that drives its GPUs itself is one row for each GPU, named by its local id. A launcher is a row `launcher` (with its local id, if
+/// there are several) and a row for each of its ranks (`0`, or `1.0` for rank 0 of launcher 1).
+pub fn table(machine: &Machine, tasks: &[TaskPlan]) -> Vec<String> {
+    let alone = tasks.len() <= 1;
+    let rows =
+        std::iter::once(HEADS.map(str::to_owned)).chain(tasks.iter().flat_map(|task| rows(machine, task, alone)));
+    aligned(&rows.collect::<Vec<_>>())
+}
+
+type Row = [String; HEADS.len()];
+
+fn rows(machine: &Machine, task: &TaskPlan, alone: bool) -> Vec<Row> {
+    let id = task.local_id;
+    if task.ranks.is_empty() {
+        let gpus: Vec<Option<usize>> =
+            if task.gpus.is_empty() { vec![None] } else { task.gpus.iter().copied().map(Some).collect() };
+        return gpus.into_iter().map(|gpu| row(machine, id.to_string(), gpu, &task.share)).collect();
+    }
+    let launcher = if alone { "launcher".to_owned() } else { format!("launcher {id}") };
+    let rank = |number: u32| if alone { number.to_string() } else { format!("{id}.{number}") };
+    let ranks = task.ranks.iter().map(|plan| row(machine, rank(plan.local_rank), Some(plan.gpu), &plan.share));
+    std::iter::once(row(machine, launcher, None, &task.share)).chain(ranks).collect()
+}
+
+fn row(machine: &Machine, name: String, gpu: Option<usize>, share: &Share) -> Row {
+    let device = gpu.and_then(|at| machine.gpus.get(at));
+    let (memory, policy) = match &share.memory {
+        Some(memory) => (memory.nodes.to_string(), kind(memory.policy).to_owned()),
+        None => (NONE.to_owned(), NONE.to_owned()),
+    };
+    [
+        name,
+        gpu.map_or_else(|| NONE.to_owned(), |at| at.to_string()),
+        device.map_or_else(|| NONE.to_owned(), |gpu| gpu.pci.to_string()),
+        device.and_then(|gpu| gpu.model.clone()).unwrap_or_else(|| NONE.to_owned()),
+        share.cpus.as_ref().map_or_else(|| NONE.to_owned(), list),
+        memory,
+        policy,
+    ]
+}
+
+fn kind(policy: MemKind) -> &'static str {
+    match policy {
+        MemKind::Preferred => "preferred",
+        MemKind::Bind => "bind",
+    }
+}
+
+/// A cpulist that fits into a cell: cut at a comma, with the number of CPUs.
+fn list(cpus: &CpuSet) -> String {
+    let text = cpus.to_string();
+    if text.len() <= LIST_MAX {
+        return text;
+    }
+    let cut = text.get(..LIST_MAX).and_then(|start| start.rfind(',')).unwrap_or(0);
+    format!("{},… ({} CPUs)", text.get(..cut).unwrap_or_default(), cpus.len())
+}
+
+fn aligned(rows: &[Row]) -> Vec<String> {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..HEADS.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &Row| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::{Gpu, Vendor};
+    use crate::plan::{Memory, RankPlan};
+
+    fn machine() -> Machine {
+        let gpu = |bus: u8, model: Option<&str>| Gpu {
+            pci: format!("0000:{bus:02x}:00.0").parse().unwrap(),
+            vendor: Vendor::Nvidia,
+            uuid: None,
+            model: model.map(str::to_owned),
+            minor: None,
+            mig: Vec::new(),
+            locality: None,
+            bridges: Vec::new(),
+            root: None,
+        };
+        Machine { gpus: vec![gpu(6, Some("NVIDIA H200")), gpu(0x4e, None)], ..Machine::default() }
+    }
+
+    fn share(cpus: &str) -> Share {
+        let nodes = "1".parse().unwrap();
+        Share {
+            cpus: Some(cpus.parse().unwrap()),
+            memory: Some(Memory { policy: MemKind::Preferred, nodes, first: 1 }),
+        }
+    }
+
+    #[test]
+    fn one_row_for_each_rank() {
+        let task = |local_id, gpus: Vec<usize>, share| TaskPlan { local_id, gpus, share, ranks: Vec::new() };
+        let tasks = [
+            task(0, vec![0], share("16-31,144-159")),
+            task(1, vec![1], Share::default()),
+            task(2, vec![], Share::default()),
+        ];
+        assert_eq!(
+            table(&machine(), &tasks),
+            [
+                "rank  gpu  pci           model        cpus           memory  policy",
+                "0     0    0000:06:00.0  NVIDIA H200  16-31,144-159  1       preferred",
+                "1     1    0000:4e:00.0  -            -              -       -",
+                "2     -    -             -            -              -       -",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_launcher_is_shown_with_its_ranks() {
+        let rank = |local_rank, gpu, cpus| RankPlan { local_rank, gpu, share: share(cpus) };
+        let own = Share { cpus: Some("0-3".parse().unwrap()), memory: None };
+        let launcher = |local_id| TaskPlan {
+            local_id,
+            gpus: vec![0, 1],
+            share: own.clone(),
+            ranks: vec![rank(0, 0, "0-1"), rank(1, 1, "2-3")],
+        };
+        let names = |tasks: &[TaskPlan]| -> Vec<String> {
+            table(&machine(), tasks).iter().map(|line| line.split("  ").next().unwrap().trim().to_owned()).collect()
+        };
+        assert_eq!(names(&[launcher(0)]), ["rank", "launcher", "0", "1"]);
+        assert_eq!(names(&[launcher(0), launcher(1)])[1..], ["launcher 0", "0.0", "0.1", "launcher 1", "1.0", "1.1"]);
+    }
+
+    #[test]
+    fn long_lists_are_cut_and_counted() {
+        let every_second: CpuSet = (0..96).map(|cpu| cpu * 2).collect();
+        assert_eq!(list(&every_second), "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,… (96 CPUs)");
+    }
+}

@@ -1,0 +1,45 @@
+//! Which GPUs the calling task may open, where Slurm constrains devices.
+//!
+//! With cgroup v1 the task's own `devices.list` says so. With v2 the rule is a BPF program and only opening tells; that may
+//! wake a GPU that is not in persistence mode, so the caller asks only when it must know.
+#![forbid(unsafe_code)]
+
+use crate::step::own::listed;
+use gpu_tune_engine::Machine;
+use std::fs::{OpenOptions, read_to_string};
+use std::io::ErrorKind;
+use std::path::Path;
+
+const CGROUP_V1: &str = "/sys/fs/cgroup/devices";
+
+/// For each of the step's GPUs whether the calling process may open it; `None` where that cannot be known.
+pub(crate) fn may_open(machine: &Machine, gpus: &[usize]) -> Option<Vec<bool>> {
+    let minors = minors(machine, gpus)?;
+    match devices_list() {
+        Some(list) => listed(&list, &minors),
+        None => minors.iter().map(|minor| opens(&format!("/dev/nvidia{minor}"))).collect(),
+    }
+}
+
+/// The minors of their device nodes. A machine that was described without any is taken to be numbered in order.
+fn minors(machine: &Machine, gpus: &[usize]) -> Option<Vec<u32>> {
+    let nobody_knows = machine.gpus.iter().all(|gpu| gpu.minor.is_none());
+    let minor = |at: &usize| if nobody_knows { u32::try_from(*at).ok() } else { machine.gpus.get(*at)?.minor };
+    gpus.iter().map(minor).collect()
+}
+
+/// The list of the calling process's cgroup v1, if there is such a thing.
+fn devices_list() -> Option<String> {
+    let of_process = read_to_string("/proc/self/cgroup").ok()?;
+    let mut hierarchies = of_process.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let (_, path) = hierarchies.find(|(controllers, _)| controllers.split(',').any(|name| name == "devices"))?;
+    read_to_string(Path::new(CGROUP_V1).join(path.trim_start_matches('/')).join("devices.list")).ok()
+}
+
+fn opens(path: &str) -> Option<bool> {
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) => Some(true),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(false),
+        Err(_) => None,
+    }
+}

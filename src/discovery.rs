@@ -1,0 +1,148 @@
+//! Starts `gpu-tune snapshot`, the only program that the plugin ever starts, and reads what it leaves.
+//!
+//! It runs with a clean environment, from an exact path that only root can have written. A crash or a hang there is a
+//! missing snapshot here, never a missing slurmd or slurmstepd.
+#![forbid(unsafe_code)]
+
+use crate::logging::chain;
+use gpu_tune_engine::os::linux::{alone, detach};
+use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
+use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::{Code, Machine, Notice, trusted};
+use std::error::Error;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a step waits for a snapshot that slurmd has not made.
+const STEP_WAITS: Duration = Duration::from_secs(3);
+/// How long the discovery that slurmd starts may take: nobody waits for it.
+const SLURMD_ALLOWS: Duration = Duration::from_secs(120);
+/// The largest file of `topology=` that is read. hwloc's XML of the biggest machines has a few MiB.
+const TOPOLOGY_MOST: u64 = 64 * 1024 * 1024;
+/// How much of what the command says is kept.
+const WORDS_KEPT: u64 = 400;
+
+/// Starts discovery and does not wait: slurmd goes on at once, and has no child to wait for either.
+pub(crate) fn start(site: &SiteConfig) {
+    let run = |mut command: Command| detach(command.stderr(Stdio::null())).spawn().and_then(|mut child| child.wait());
+    let started = command(site, SLURMD_ALLOWS).map(run);
+    match started {
+        Ok(Ok(_)) => log::debug!("started `{} snapshot`", site.command.display()),
+        Ok(Err(error)) => log::info!("cannot start `{} snapshot`: {error}", site.command.display()),
+        Err(notice) => log::info!("no snapshot ahead of the first step: {}", notice.message),
+    }
+}
+
+/// The machine: from the snapshot, or from a discovery that is waited for a few seconds. A snapshot named by `topology=`
+/// needs neither.
+pub(crate) fn machine(site: &SiteConfig) -> Result<Machine, Notice> {
+    let described = site.topology.as_deref().map(described).transpose()?;
+    if let Some(machine) = described.flatten() {
+        return Ok(machine);
+    }
+    let key = Key::of_this_host(Path::new("/"));
+    match snapshot::load(&site.state, &key) {
+        Ok(machine) if is_current(site) => return Ok(machine),
+        Ok(_) => log::info!("the snapshot is older than the file of `topology=`"),
+        Err(error) => log::info!("no usable snapshot in `{}`: {}", site.state.display(), chain(&error)),
+    }
+    discover(site)?;
+    let unusable = |error: SnapshotError| no_machine(site, &format!("left nothing usable: {}", chain(&error)));
+    snapshot::load(&site.state, &key).map_err(unusable)
+}
+
+/// The machine of a file that is a snapshot itself; `None` for another kind of file.
+fn described(file: &Path) -> Result<Option<Machine>, Notice> {
+    let unusable = |error: &dyn Error, help: Option<String>| {
+        let message = format!("nothing is known of this node, ranks are not bound: `topology=`: {}", chain(error));
+        with_help(Notice::new(Code::NoMachine, message), help)
+    };
+    let bytes = trusted::read(file, TOPOLOGY_MOST).map_err(|error| unusable(&error, error.help()))?;
+    if !snapshot::is_snapshot(&bytes) {
+        return Ok(None);
+    }
+    snapshot::decode(&bytes).map(|(machine, _)| Some(machine)).map_err(|error| unusable(&error, error.help()))
+}
+
+fn with_help(notice: Notice, help: Option<String>) -> Notice {
+    match help {
+        Some(help) => notice.help(help),
+        None => notice,
+    }
+}
+
+/// Whether the snapshot was made from the file of `topology=` as it is now.
+fn is_current(site: &SiteConfig) -> bool {
+    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
+    match &site.topology {
+        Some(file) => changed(&site.state.join(snapshot::FILE_NAME)) > changed(file),
+        None => true,
+    }
+}
+
+fn discover(site: &SiteConfig) -> Result<(), Notice> {
+    let mut command = command(site, STEP_WAITS)?;
+    let mut child =
+        alone(&mut command).spawn().map_err(|error| no_machine(site, &format!("cannot be started: {error}")))?;
+    match wait(&mut child, STEP_WAITS) {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(no_machine(site, &format!("ended with {status}: {}", words(&mut child)))),
+        None => Err(no_machine(site, &format!("did not end within {} s", STEP_WAITS.as_secs()))),
+    }
+}
+
+/// The command with its words. Nothing of the caller's environment goes with it, and nothing of a user's.
+fn command(site: &SiteConfig, deadline: Duration) -> Result<Command, Notice> {
+    trusted::check(&site.command)
+        .map_err(|error| with_help(no_machine(site, &format!("cannot be used: {}", chain(&error))), error.help()))?;
+    let mut command = Command::new(&site.command);
+    command.arg("snapshot").arg("--state").arg(&site.state).arg("--deadline").arg(deadline.as_secs().to_string());
+    for (word, path) in [("--nvml", &site.nvml), ("--topology", &site.topology)] {
+        if let Some(path) = path {
+            command.arg(word).arg(path);
+        }
+    }
+    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Waits no longer than `most`, then kills. `None` for a child that had to be killed.
+fn wait(child: &mut Child, most: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + most;
+    let mut pause = Duration::from_millis(1);
+    while Instant::now() < deadline {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+    let killed = child.kill();
+    log::info!(
+        "discovery did not end in time: {}",
+        killed.map_or_else(|error| error.to_string(), |()| "killed".to_owned())
+    );
+    // A process that a driver keeps in the kernel does not die: it is left to init.
+    std::thread::sleep(Duration::from_millis(20));
+    let _still_there = child.try_wait();
+    None
+}
+
+/// The first line of what the command said.
+fn words(child: &mut Child) -> String {
+    let mut said = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        let _cut_short = stderr.take(WORDS_KEPT).read_to_end(&mut said);
+    }
+    let said = String::from_utf8_lossy(&said);
+    gpu_tune_engine::text::shown(said.lines().next().unwrap_or("no reason given"))
+}
+
+fn no_machine(site: &SiteConfig, why: &str) -> Notice {
+    let message =
+        format!("nothing is known of this node, ranks are not bound: `{} snapshot` {why}", site.command.display());
+    Notice::new(Code::NoMachine, message).help("run it on the node, or name a file in plugstack.conf with `topology=`")
+}

@@ -1,0 +1,71 @@
+//! What Slurm reads from a plugin file before it runs anything of it: name, type, and the release it was made for.
+//!
+//! Slurm takes a SPANK plugin only if the major and minor part of `plugin_version` equal its own. It reads the symbol with
+//! `dlsym` after `dlopen`, so after the file's constructors ran: one of them finds out which release is loading us and
+//! stores it. That makes one file serve every release, and an upgrade of Slurm needs no rebuild. A release that we do not
+//! know keeps the default, and Slurm refuses the plugin in its usual words.
+#![allow(unsafe_code, reason = "symbols that Slurm looks up by name")]
+#![allow(non_upper_case_globals, reason = "Slurm gives these names")]
+
+use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The name in Slurm's messages, and a part of the variable that stands for the option.
+#[unsafe(no_mangle)]
+pub static plugin_name: [u8; 9] = *b"gpu_tune\0";
+
+/// The kind of plugin.
+#[unsafe(no_mangle)]
+pub static plugin_type: [u8; 6] = *b"spank\0";
+
+/// Release: major, minor and micro as decimal digits in one byte each, written in hexadecimal (22.05.8 is `0x160508`).
+#[unsafe(no_mangle)]
+pub static plugin_version: AtomicU32 = AtomicU32::new(release(22, 5));
+
+/// On a `required` line a failing `init` shall end the job, not drain the node (Slurm 25.05 and later read this symbol;
+/// `ESPANK_JOB_FAILURE` of slurm_errno.h). Our `init` does not fail; Slurm's own handling of our file may.
+#[unsafe(no_mangle)]
+pub static slurm_spank_init_failure_mode: c_int = 3012;
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = stamp;
+
+extern "C" fn stamp() {
+    // SAFETY: the name is a C string. libslurm is loaded already: it is what opens us.
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"slurm_api_version".as_ptr().cast::<c_char>()) };
+    if symbol.is_null() {
+        return;
+    }
+    // SAFETY: `long slurm_api_version(void)` in slurm.h of every release.
+    let api_version = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_long>(symbol) };
+    if let Some(known) = release_of(api_version()) {
+        plugin_version.store(known, Ordering::Relaxed);
+    }
+}
+
+const fn release(major: u32, minor: u32) -> u32 {
+    (major << 16) | (minor << 8)
+}
+
+/// The release whose libslurm has this API version (`SLURM_API_CURRENT` of META, in the upper 16 bits).
+fn release_of(api_version: c_long) -> Option<u32> {
+    let (major, minor) = match api_version >> 16 {
+        38 => (22, 5),
+        39 => (23, 2),
+        40 => (23, 11),
+        41 => (24, 5),
+        42 => (24, 11),
+        43 => (25, 5),
+        44 => (25, 11),
+        45 => (26, 5),
+        _ => return None,
+    };
+    Some(release(major, minor))
+}
+
+/// The release that was found at load, as (major, minor).
+pub(crate) fn found() -> (u16, u16) {
+    let [_, major, minor, _] = plugin_version.load(Ordering::Relaxed).to_be_bytes();
+    (major.into(), minor.into())
+}

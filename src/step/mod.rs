@@ -1,0 +1,233 @@
+//! A step as it is known before its tasks are forked: what the admin and the user want, what Slurm gave, and the layout that
+//! follows.
+#![forbid(unsafe_code)]
+
+pub(crate) mod board;
+pub(crate) mod cpus;
+mod facts;
+pub(crate) mod own;
+pub(crate) mod wish;
+
+use crate::logging::chain;
+use crate::spank::Handle;
+use crate::{discovery, environment};
+use board::Board;
+use gpu_tune_engine::os::Os;
+use gpu_tune_engine::os::linux::Linux;
+use gpu_tune_engine::plan::{Binding, Layout, Mode, Request};
+use gpu_tune_engine::profile::{Catalog, Facts, Memlock, ProfileError, Resolved};
+use gpu_tune_engine::spec::{Choice, CpuPolicy, Lock, MemPolicy, SiteConfig, Smt, Spec};
+use gpu_tune_engine::{Code, CpuSet, Machine, Notice};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use wish::Wish;
+
+/// Slurm's number of the step that adopts foreign processes (`SLURM_EXTERN_CONT`).
+const EXTERN_STEP: u32 = 0xffff_fffc;
+/// The step of a batch script (`SLURM_BATCH_SCRIPT`).
+const BATCH_STEP: u32 = 0xffff_fffb;
+/// The step of salloc's shell (`SLURM_INTERACTIVE_STEP`).
+const INTERACTIVE_STEP: u32 = 0xffff_fffa;
+
+/// What root read for the step.
+pub(crate) struct Prepared {
+    spec: Spec,
+    /// Somebody asked for this step; else it is `default=`.
+    asked: bool,
+    catalog: Catalog,
+    machine: Result<Machine, Notice>,
+    notices: Vec<Notice>,
+}
+
+impl Prepared {
+    /// Reads profiles and snapshot. `None` when the step is not to be touched.
+    pub(crate) fn read(handle: &Handle<'_>, site: &SiteConfig, option: Option<&OsStr>) -> Option<Self> {
+        if handle.step_id() == Some(EXTERN_STEP) {
+            return None;
+        }
+        let mut notices = Vec::new();
+        let own = option.and_then(|text| match Spec::from_bytes(text.as_bytes()) {
+            Ok(spec) => Some(spec),
+            Err(error) => {
+                notices.push(unusable(&error, error.help()));
+                None
+            }
+        });
+        let refused = option.is_some() && own.is_none();
+        let default = site.default.clone().filter(|_| !refused || site.locked(Lock::Off));
+        let asked = own.is_some();
+        let spec = own.or(default);
+        let Some(spec) = spec else {
+            // The text came past srun's own check: an older job, or another srun. The task tells, nothing is changed.
+            return refused.then(|| Self::only(notices));
+        };
+        if matches!(spec.profile, Choice::Off | Choice::List) && !site.locked(Lock::Off) {
+            return None;
+        }
+        let (catalog, untrusted) = Catalog::load(&site.profile_dir);
+        notices.extend(untrusted);
+        Some(Self { spec, asked, catalog, machine: discovery::machine(site), notices })
+    }
+
+    fn only(notices: Vec<Notice>) -> Self {
+        let nothing = Notice::new(Code::NoMachine, "not looked for");
+        Self { spec: Spec::named("off"), asked: true, catalog: Catalog::default(), machine: Err(nothing), notices }
+    }
+}
+
+fn unusable(error: &dyn std::error::Error, help: Option<String>) -> Notice {
+    let notice = Notice::new(Code::Profile, format!("{}; the step goes on without tuning", chain(error)));
+    match help {
+        Some(help) => notice.help(help),
+        None => notice,
+    }
+}
+
+/// What the tasks of this node work from.
+pub(crate) struct Step {
+    /// The profile's name, for people and for `GPU_TUNE_PROFILE`.
+    pub(crate) profile: String,
+    pub(crate) machine: Machine,
+    /// What the layout was made from: a task makes it anew if it finds other CPUs.
+    pub(crate) request: Request,
+    pub(crate) layout: Layout,
+    /// The CPUs that slurmstepd may run on.
+    pub(crate) cpus_before: CpuSet,
+    pub(crate) wish: Wish,
+    pub(crate) environment: environment::Plan,
+    pub(crate) memlock: Option<Memlock>,
+    pub(crate) verbose: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) strict: bool,
+    /// Why the step cannot be tuned as asked. With `strict` its tasks end.
+    pub(crate) failed: Option<Notice>,
+    /// What the user should hear, once for the node.
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) board: Option<Board>,
+}
+
+impl Step {
+    /// Reads the step and makes its layout. `None` when it is not to be touched.
+    pub(crate) fn read(handle: &Handle<'_>, site: &SiteConfig, prepared: Prepared) -> Option<Self> {
+        let numbers = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"].iter().find_map(|name| handle.getenv_text(name));
+        if !prepared.asked && numbers.is_none() {
+            return None;
+        }
+        let Prepared { spec, catalog, machine, mut notices, .. } = prepared;
+        let (machine, mut failed) = match machine {
+            Ok(machine) => (machine, None),
+            Err(notice) => (Machine::default(), Some(notice)),
+        };
+        let gpus = step_gpus(numbers.as_deref(), &machine, &mut failed);
+        let tasks = handle.local_tasks().unwrap_or(1);
+        let facts = facts::read(handle, &machine, &gpus, tasks);
+        let mut step = Self { board: Board::new(tasks, gpus.len()).ok(), strict: site.strict, ..Self::default() };
+        match catalog.resolve(&spec, site, &facts) {
+            Ok(Some(resolved)) => step.fill(handle, machine, gpus, &facts, resolved),
+            Ok(None) if notices.is_empty() => return None,
+            Ok(None) => {}
+            Err(error) => failed = Some(unresolved(&error)),
+        }
+        notices.append(&mut step.notices);
+        Some(Self { notices, failed, ..step })
+    }
+
+    /// A step of which only faults are known.
+    pub(crate) fn faulty(tasks: u32, notices: Vec<Notice>) -> Self {
+        Self { notices, board: Board::new(tasks, 0).ok(), ..Self::default() }
+    }
+
+    /// Whether the caller is the one task that tells what concerns all.
+    pub(crate) fn tells(&self) -> bool {
+        self.board.as_ref().is_none_or(Board::tells)
+    }
+
+    /// The same for the limits, which each task raises as root.
+    pub(crate) fn tells_limits(&self) -> bool {
+        self.board.as_ref().is_none_or(Board::tells_limits)
+    }
+
+    fn fill(&mut self, handle: &Handle<'_>, machine: Machine, gpus: Vec<usize>, facts: &Facts, resolved: Resolved) {
+        let text = |name: &str| handle.getenv_text(name);
+        self.wish = Wish::read(text("SLURM_CPU_BIND").as_deref(), text("SLURM_MEM_BIND").as_deref());
+        self.cpus_before = Linux.get_affinity().unwrap_or_default();
+        let of_cores = handle.step_cores().and_then(|list| cpus::of_cores(&list, &machine));
+        let keeps_all = matches!(handle.step_id(), Some(BATCH_STEP | INTERACTIVE_STEP));
+        self.request = Request {
+            tasks: facts.tasks_per_node.unwrap_or(1),
+            mode: if keeps_all { Mode::Launcher } else { Mode::Auto },
+            gpus,
+            cpus: of_cores.map_or_else(|| self.cpus_before.clone(), |cores| &cores & &self.cpus_before),
+            mems: Linux.mems_allowed().ok(),
+            binding: self.binding(&resolved),
+            gpu_numa: resolved.gpu_numa.clone(),
+            keep_launcher: keeps_all,
+        };
+        self.layout = Layout::new(&machine, &self.request);
+        self.machine = machine;
+        (self.verbose, self.dry_run, self.memlock) = (resolved.verbose, resolved.dry_run, resolved.memlock);
+        self.notices.extend(resolved.notices.iter().cloned());
+        self.environment = environment::Plan::new(handle, &resolved, facts);
+        self.profile = resolved.name;
+    }
+
+    /// The binding, less what the user does himself.
+    fn binding(&mut self, resolved: &Resolved) -> Binding {
+        let mut binding = resolved.binding.clone();
+        if self.wish.one_thread {
+            binding.smt = Smt::One;
+        }
+        if self.wish.cpus {
+            (binding.cpu, binding.mem) = (CpuPolicy::Off, MemPolicy::Off);
+            self.left_alone("CPUs and memory are", "--cpu-bind");
+        } else if self.wish.memory {
+            binding.mem = MemPolicy::Off;
+            self.left_alone("memory is", "--mem-bind");
+        }
+        binding
+    }
+
+    fn left_alone(&mut self, what: &str, option: &str) {
+        let message = format!("{what} left as they are: `{option}` was given");
+        self.notices.push(Notice::new(Code::UserBinding, message));
+    }
+}
+
+impl Default for Step {
+    fn default() -> Self {
+        Self {
+            profile: String::new(),
+            machine: Machine::default(),
+            request: Request::default(),
+            layout: Layout::default(),
+            cpus_before: CpuSet::new(),
+            wish: Wish::default(),
+            environment: environment::Plan::default(),
+            memlock: None,
+            verbose: false,
+            dry_run: false,
+            strict: false,
+            failed: None,
+            notices: Vec::new(),
+            board: None,
+        }
+    }
+}
+
+/// The step's GPUs as indices into the machine's. A number beyond the machine means that the snapshot describes another
+/// one.
+fn step_gpus(numbers: Option<&str>, machine: &Machine, failed: &mut Option<Notice>) -> Vec<usize> {
+    let Some(numbers) = numbers.filter(|_| failed.is_none()) else { return Vec::new() };
+    let gpus = own::of_step(numbers, machine).filter(|gpus| gpus.len() <= board::MOST_GPUS);
+    if gpus.is_none() {
+        let message = format!("the step has the GPUs {numbers}, but the node's description has {}", machine.gpus.len());
+        let help =
+            "look at `gpu-tune topo` on the node: the driver may not show all GPUs, or `topology=` names a wrong file";
+        *failed = Some(Notice::new(Code::NoMachine, message).help(help));
+    }
+    gpus.unwrap_or_default()
+}
+
+fn unresolved(error: &ProfileError) -> Notice {
+    unusable(error, error.help())
+}

@@ -1,0 +1,181 @@
+//! One task, between fork and exec: which GPUs are its own, its part of the layout, its environment, two system calls.
+//!
+//! What may be read here is little: the task's own variables and mask, and where devices are constrained, its device
+//! cgroup. No file of the admin's, no library, no thread, no lock.
+#![forbid(unsafe_code)]
+
+use crate::spank::Handle;
+use crate::step::board::Record;
+use crate::step::own::{self, Own};
+use crate::step::{Step, cpus};
+use crate::{devices, logging, telling};
+use gpu_tune_engine::apply::{Outcome, apply};
+use gpu_tune_engine::os::Os;
+use gpu_tune_engine::os::linux::{Linux, end_now, set_memlock};
+use gpu_tune_engine::plan::{self, Layout, TaskPlan};
+use gpu_tune_engine::profile::Memlock;
+use gpu_tune_engine::spec::CpuPolicy;
+use gpu_tune_engine::{Code, CpuSet, Notice};
+use std::borrow::Cow;
+
+/// As root: how much memory the task may lock. Slurm would set the soft limit once more, after the hooks, from a variable
+/// that holds the submit host's; only where it begins with `U` did the user ask for it (`--propagate`).
+pub(crate) fn raise_limits(handle: &Handle<'_>, step: &Step) {
+    const VARIABLE: &str = "SLURM_RLIMIT_MEMLOCK";
+    let bytes = match step.memlock {
+        None | Some(Memlock::User) => return,
+        Some(Memlock::Unlimited) => None,
+        Some(Memlock::Bytes(bytes)) => Some(bytes),
+    };
+    let propagated = handle.getenv_text(VARIABLE).is_some_and(|value| value.starts_with('U'));
+    if step.dry_run || propagated {
+        return;
+    }
+    match set_memlock(bytes) {
+        Ok(()) => drop(handle.unsetenv(VARIABLE)),
+        Err(error) if step.tells_limits() => logging::warn_user(&limits_refused(&error)),
+        Err(_) => {}
+    }
+}
+
+fn limits_refused(error: &std::io::Error) -> Notice {
+    Notice::new(Code::Limits, format!("cannot raise the limit of locked memory: setrlimit: {error}"))
+        .help("slurmd needs CAP_SYS_RESOURCE: look at `LimitMEMLOCK=` and the capabilities of its service")
+}
+
+/// Tunes the task.
+pub(crate) fn run(handle: &Handle<'_>, step: &Step) {
+    let Some(local_id) = handle.task_id() else { return };
+    end_if_strict(step, step.failed.as_ref());
+    let mut task = Task { handle, step, local_id, os: Linux, notices: Vec::new() };
+    let (record, layout) = task.tune();
+    telling::after(handle, step, &layout, local_id, record, &task.notices);
+}
+
+/// With `strict`, a task that cannot be tuned as asked ends here, with the reason on the user's terminal. A failing hook of
+/// an `optional` plugin would be ignored, and one of a `required` plugin would cost the node.
+fn end_if_strict(step: &Step, reason: Option<&Notice>) {
+    let Some(reason) = reason.filter(|_| step.strict && !step.dry_run) else { return };
+    if step.tells() {
+        log::error!("{}", reason.message);
+        logging::help(reason.help.as_deref());
+        logging::help(Some("`strict` in plugstack.conf ends tasks that cannot be tuned as asked"));
+    }
+    end_now(1)
+}
+
+struct Task<'a> {
+    handle: &'a Handle<'a>,
+    step: &'a Step,
+    local_id: u32,
+    os: Linux,
+    notices: Vec<Notice>,
+}
+
+impl<'a> Task<'a> {
+    fn tune(&mut self) -> (Record, Cow<'a, Layout>) {
+        let own = self.own();
+        let turn = self.turn(&own);
+        let mut record = Record { own: bits(&own), turn, left_alone: false, outcome: Outcome::default() };
+        let (layout, left_alone) = self.layout();
+        let plan = select(&layout, self.local_id, &own, turn);
+        if !self.step.dry_run {
+            self.step.environment.set(self.handle, self.step, &plan, &mut self.notices);
+        }
+        if let Some(notice) = left_alone {
+            self.notices.push(notice);
+            record.left_alone = true;
+        } else if !self.step.dry_run {
+            record.outcome = apply(&mut self.os, &plan.share);
+        }
+        let refused = record.outcome.notices(&format!("task {}", self.local_id), &plan.share);
+        end_if_strict(self.step, refused.first());
+        (record, layout)
+    }
+
+    fn own(&mut self) -> Own {
+        let (machine, gpus) = (&self.step.machine, &self.step.request.gpus);
+        let list = self.handle.getenv_text(own::variable(machine, gpus));
+        let (own, notices) = own::find(list.as_deref(), machine, gpus, || devices::may_open(machine, gpus));
+        self.notices.extend(notices);
+        own
+    }
+
+    /// Which of the tasks on the same GPU this one is. With at most one task for each GPU nobody should meet another.
+    fn turn(&mut self, own: &Own) -> u16 {
+        let first = match own {
+            Own::These(positions) => positions.first().copied(),
+            Own::All => None,
+        };
+        let (Some(first), Some(board)) = (first, &self.step.board) else { return 0 };
+        let turn = board.turn(first);
+        let gpus = &self.step.request.gpus;
+        if turn > 0 && usize::try_from(self.step.request.tasks).is_ok_and(|tasks| tasks <= gpus.len()) {
+            let pci = gpus.get(first).and_then(|&gpu| self.step.machine.gpus.get(gpu)).map(|gpu| gpu.pci.to_string());
+            let message = format!("task {} is on the GPU {} of another task", self.local_id, pci.unwrap_or_default());
+            let help = "give each task its own with `--gpus-per-task=1`, or start no more tasks than wanted";
+            self.notices.push(Notice::new(Code::GpuShared, message).help(help));
+        }
+        turn
+    }
+
+    /// The layout for the CPUs that the task finds (rule 4 of the design), or why the task is to be left as it is. All tasks of the
+    /// node come to the same layout: what they look at is the same for all.
+    fn layout(&mut self) -> (Cow<'a, Layout>, Option<Notice>) {
+        let step = self.step;
+        let found = self.os.get_affinity().unwrap_or_default();
+        let made = Cow::Borrowed(&step.layout);
+        if step.request.binding.cpu == CpuPolicy::Off || found.is_empty() {
+            return (made, None);
+        }
+        let text = |name: &str| self.handle.getenv_text(name);
+        let masks = cpus::masks(text("SLURM_CPU_BIND_TYPE").as_deref(), text("SLURM_CPU_BIND_LIST").as_deref());
+        let own_mask = usize::try_from(self.local_id).ok().and_then(|id| masks.as_ref()?.get(id).cloned());
+        let given = own_mask.map_or_else(|| step.cpus_before.clone(), |mask| &mask & &step.cpus_before);
+        let narrowed = found != given && found.is_subset(&given);
+        let cpuset = if narrowed { self.cpuset(&found) } else { step.cpus_before.clone() };
+        if narrowed && cpuset != found && !(&cpuset & &given).is_subset(&found) {
+            return (made, Some(narrowed_by_others(self.local_id, &found)));
+        }
+        let owned = masks.map_or_else(|| step.request.cpus.clone(), |masks| cpus::union(&masks));
+        let cpus = &owned & &cpuset;
+        if cpus == step.request.cpus || cpus.is_empty() {
+            return (made, None);
+        }
+        let request = plan::Request { cpus, ..step.request.clone() };
+        (Cow::Owned(Layout::new(&step.machine, &request)), None)
+    }
+
+    /// The CPUs that the task's cpuset allows: the mask that the kernel keeps of all CPUs. The mask is put back.
+    fn cpuset(&mut self, found: &CpuSet) -> CpuSet {
+        let widened = self.os.set_affinity(&self.step.machine.cpus).and_then(|()| self.os.get_affinity());
+        let put_back = self.os.set_affinity(found);
+        match (widened, put_back) {
+            (Ok(cpuset), Ok(())) => cpuset,
+            _ => found.clone(),
+        }
+    }
+}
+
+fn narrowed_by_others(local_id: u32, found: &CpuSet) -> Notice {
+    let message = format!("task {local_id} is left as it is: something narrowed it to the CPUs {found} before us");
+    Notice::new(Code::UserBinding, message)
+}
+
+/// A task's part of the layout.
+pub(crate) fn select(layout: &Layout, local_id: u32, own: &Own, turn: u16) -> TaskPlan {
+    match own {
+        Own::All => layout.task(local_id, plan::Own::All),
+        Own::These(slices) => layout.task(local_id, plan::Own::These { slices, turn: turn.into() }),
+    }
+}
+
+/// Own GPUs as bits, for the board.
+fn bits(own: &Own) -> Option<u64> {
+    match own {
+        Own::All => None,
+        Own::These(positions) => Some(
+            positions.iter().filter_map(|&at| u32::try_from(at).ok()).fold(0, |bits, at| bits | 1_u64.wrapping_shl(at)),
+        ),
+    }
+}

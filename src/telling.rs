@@ -1,0 +1,97 @@
+//! What the user hears of a step: one table and one warning of a kind for each node, from the task that comes last.
+#![forbid(unsafe_code)]
+
+use crate::logging::{user_line, warn_user};
+use crate::spank::Handle;
+use crate::step::Step;
+use crate::step::board::{Board, Record};
+use crate::step::own::Own;
+use crate::task::select;
+use gpu_tune_engine::apply::Outcome;
+use gpu_tune_engine::plan::{Layout, Share, TaskPlan};
+use gpu_tune_engine::{Code, IdSet, Notice, report};
+use std::collections::BTreeMap;
+
+/// Writes down what became of a task, tells what only this task knows, and if it is the last one tells about all.
+/// `layout` is the one that this task found to hold.
+pub(crate) fn after(handle: &Handle<'_>, step: &Step, layout: &Layout, local_id: u32, record: Record, own: &[Notice]) {
+    let last = step.board.as_ref().is_none_or(|board| board.write(local_id, record));
+    // A variable that cannot be set cannot be set in any task.
+    let own: Vec<&Notice> = own.iter().filter(|notice| last || notice.code != Code::Env).collect();
+    tell(step, own);
+    if last {
+        tell_step(handle, step, layout);
+    }
+}
+
+/// What was left alone is told only to those who ask.
+fn tell<'a>(step: &Step, notices: impl IntoIterator<Item = &'a Notice>) {
+    for notice in notices {
+        match notice.code {
+            Code::UserBinding if step.verbose => user_line!("note: {}", notice.message),
+            Code::UserBinding => {}
+            _ => warn_user(notice),
+        }
+    }
+}
+
+fn tell_step(handle: &Handle<'_>, step: &Step, layout: &Layout) {
+    tell(step, &step.notices);
+    tell(step, &step.failed);
+    tell(step, &layout.notices);
+    let tasks = step.board.as_ref().map(|board| finished(step, layout, board)).unwrap_or_default();
+    refused(&tasks).iter().for_each(warn_user);
+    if step.verbose || step.dry_run {
+        tell_table(handle, step, &tasks);
+    }
+}
+
+/// Every task's plan and what became of it.
+fn finished(step: &Step, layout: &Layout, board: &Board) -> Vec<(TaskPlan, Record)> {
+    let task = |id: u32| board.read(id).map(|record| (select(layout, id, &own(record), record.turn), record));
+    (0..step.request.tasks).filter_map(task).collect()
+}
+
+fn own(record: Record) -> Own {
+    match record.own {
+        None => Own::All,
+        Some(bits) => Own::These((0..u64::BITS as usize).filter(|at| bits >> at & 1 == 1).collect()),
+    }
+}
+
+/// What the kernel refused, each kind once with all its tasks.
+fn refused(tasks: &[(TaskPlan, Record)]) -> Vec<Notice> {
+    let mut alike: BTreeMap<(Option<i32>, Option<i32>), (IdSet, Share)> = BTreeMap::new();
+    for (plan, record) in tasks.iter().filter(|(_, record)| !record.outcome.is_fine()) {
+        let Outcome { affinity, mempolicy } = record.outcome;
+        let group = alike.entry((affinity, mempolicy)).or_insert_with(|| (IdSet::new(), plan.share.clone()));
+        group.0.insert(plan.local_id);
+    }
+    let notices = alike.iter().flat_map(|(&(affinity, mempolicy), (ids, share))| {
+        let who = if ids.len() == 1 { format!("task {ids}") } else { format!("tasks {ids}") };
+        Outcome { affinity, mempolicy }.notices(&who, share)
+    });
+    notices.collect()
+}
+
+fn tell_table(handle: &Handle<'_>, step: &Step, tasks: &[(TaskPlan, Record)]) {
+    let changed = if step.dry_run { ", dry run: nothing was changed" } else { "" };
+    let node = handle.getenv_text("SLURMD_NODENAME").unwrap_or_default();
+    user_line!("node {node}: profile `{}`, CPUs {}{changed}", step.profile, step.request.cpus);
+    let plans: Vec<TaskPlan> = tasks.iter().map(|(plan, record)| as_it_became(plan, *record)).collect();
+    report::table(&step.machine, &plans).iter().for_each(|line| user_line!("{line}"));
+    let first = plans.first().map(|plan| step.environment.lines(step, plan)).unwrap_or_default();
+    first.iter().for_each(|line| user_line!("{line}"));
+}
+
+/// The plan less what was not done.
+fn as_it_became(plan: &TaskPlan, record: Record) -> TaskPlan {
+    let mut plan = plan.clone();
+    if record.left_alone || record.outcome.affinity.is_some() {
+        plan.share.cpus = None;
+    }
+    if record.left_alone || record.outcome.mempolicy.is_some() {
+        plan.share.memory = None;
+    }
+    plan
+}

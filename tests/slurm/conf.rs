@@ -1,0 +1,206 @@
+//! What a test's Slurm is like, and its configuration files.
+
+use super::place::{self, Place};
+use std::process::Command;
+
+/// The wishes of a test.
+#[derive(Clone)]
+pub struct Setup {
+    /// Nodes, each a slurmd on this host.
+    pub nodes: usize,
+    /// GPUs of each node.
+    pub gpus: u32,
+    /// Cores that a node claims; `None`: what the host has.
+    pub cores: Option<u32>,
+    /// `TaskPlugin`.
+    pub task_plugin: String,
+    /// `ConstrainCores`, `ConstrainDevices`.
+    pub constrain: (bool, bool),
+    /// Words behind the plugin in plugstack.conf; `None`: no plugin at all.
+    pub words: Option<String>,
+    /// Name the described machine with `topology=`.
+    pub described: bool,
+    /// Environment of slurmctld and slurmd.
+    pub daemon_env: Vec<(String, String)>,
+    /// Lines added to plugstack.conf before and after ours.
+    pub other_plugins: (String, String),
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            gpus: 2,
+            cores: None,
+            task_plugin: "task/affinity".to_owned(),
+            constrain: (false, false),
+            words: Some(String::new()),
+            described: true,
+            daemon_env: Vec::new(),
+            other_plugins: Default::default(),
+        }
+    }
+}
+
+impl Setup {
+    /// Adds words behind the plugin.
+    pub fn words(mut self, words: &str) -> Self {
+        self.words = Some(words.to_owned());
+        self
+    }
+
+    /// A Slurm without gpu-tune.
+    pub fn without_plugin(mut self) -> Self {
+        self.words = None;
+        self
+    }
+
+    /// That many GPUs on each node.
+    pub fn gpus(mut self, gpus: u32) -> Self {
+        self.gpus = gpus;
+        self
+    }
+
+    /// That many nodes.
+    pub fn nodes(mut self, nodes: usize) -> Self {
+        self.nodes = nodes;
+        self
+    }
+
+    /// Another task plugin.
+    pub fn task_plugin(mut self, plugin: &str) -> Self {
+        self.task_plugin = plugin.to_owned();
+        self
+    }
+
+    /// Real cpusets and device cgroups.
+    pub fn constrained(mut self) -> Self {
+        self.task_plugin = "task/cgroup,task/affinity".to_owned();
+        self.constrain = (true, true);
+        self
+    }
+
+    /// A variable of the daemons.
+    pub fn daemon_env(mut self, name: &str, value: &str) -> Self {
+        self.daemon_env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// The names of the nodes.
+    pub fn node_names(&self) -> Vec<String> {
+        (1..=self.nodes).map(|node| format!("n{node}")).collect()
+    }
+}
+
+/// Writes slurm.conf, gres.conf, cgroup.conf and plugstack.conf, and makes the device nodes.
+pub fn write(place: &Place, setup: &Setup) {
+    devices(place, setup.gpus);
+    let last = setup.gpus.saturating_sub(1);
+    let gres = match setup.gpus {
+        0 => String::new(),
+        _ => format!("Name=gpu Type=h200 File={}[0-{last}]\n", place.inside("dev/nvidia").display()),
+    };
+    place.write("etc/gres.conf", &gres);
+    place.write("etc/cgroup.conf", &cgroup_conf(place, setup));
+    place.write("etc/plugstack.conf", &plugstack_conf(place, setup));
+    place.write("etc/slurm.conf", &slurm_conf(place, setup));
+}
+
+fn devices(place: &Place, gpus: u32) {
+    for gpu in 0..gpus {
+        let path = place.outside(&format!("dev/nvidia{gpu}"));
+        let made = Command::new("mknod").arg("-m").arg("666").arg(path).args(["c", "195", &gpu.to_string()]).status();
+        assert!(made.unwrap().success(), "mknod");
+    }
+}
+
+fn slurm_conf(place: &Place, setup: &Setup) -> String {
+    let here = |path: &str| place.inside(path).display().to_string();
+    let ports = place::free_ports(u16::try_from(setup.nodes).unwrap() + 1);
+    let host = host_name();
+    let cores = setup.cores.unwrap_or_else(super::machine::online_cpus);
+    let (first, last) = (ports + 1, ports + u16::try_from(setup.nodes).unwrap());
+    let gres = if setup.gpus > 0 { format!("Gres=gpu:h200:{}", setup.gpus) } else { String::new() };
+    [
+        "ClusterName=check".to_owned(),
+        format!("SlurmctldHost={host}(127.0.0.1)"),
+        "SlurmUser=root".to_owned(),
+        "SlurmdUser=root".to_owned(),
+        format!("SlurmctldPort={ports}"),
+        format!("StateSaveLocation={}", here("ctld")),
+        format!("SlurmdSpoolDir={}", here("spool/%n")),
+        format!("SlurmctldPidFile={}", here("slurmctld.pid")),
+        format!("SlurmdPidFile={}", here("slurmd-%n.pid")),
+        format!("SlurmctldLogFile={}", here("slurmctld.log")),
+        format!("SlurmdLogFile={}", here("slurmd-%n.log")),
+        "SlurmdDebug=verbose".to_owned(),
+        "ProctrackType=proctrack/linuxproc".to_owned(),
+        format!("TaskPlugin={}", setup.task_plugin),
+        "MpiDefault=none".to_owned(),
+        "ReturnToService=2".to_owned(),
+        "SelectType=select/cons_tres".to_owned(),
+        "SelectTypeParameters=CR_Core".to_owned(),
+        "GresTypes=gpu".to_owned(),
+        format!("PlugStackConfig={}", here("etc/plugstack.conf")),
+        "SlurmdParameters=config_overrides".to_owned(),
+        "JobAcctGatherType=jobacct_gather/none".to_owned(),
+        // Jobs of two clusters on one host must not meet in a cgroup.
+        format!("FirstJobId={}", u32::from(ports) * 10),
+        format!(
+            "NodeName=n[1-{}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs={cores} Boards=1 Sockets=1 \
+             CoresPerSocket={cores} ThreadsPerCore=1 RealMemory=2000 {gres}",
+            setup.nodes
+        ),
+        "PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO".to_owned(),
+        String::new(),
+    ]
+    .join("\n")
+}
+
+/// 22.05 cannot do without cgroups and finds only v1 here; newer releases may.
+fn cgroup_conf(place: &Place, setup: &Setup) -> String {
+    if setup.constrain == (false, false) && release(place) >= (23, 11) {
+        return "CgroupPlugin=disabled\n".to_owned();
+    }
+    let automount = if release(place) < (24, 5) { "CgroupAutomount=no\n" } else { "" };
+    let word = |yes: bool| if yes { "yes" } else { "no" };
+    let (cores, devices) = setup.constrain;
+    format!("CgroupPlugin=cgroup/v1\n{automount}ConstrainCores={}\nConstrainDevices={}\n", word(cores), word(devices))
+}
+
+fn plugstack_conf(place: &Place, setup: &Setup) -> String {
+    let (before, after) = &setup.other_plugins;
+    let Some(words) = &setup.words else { return format!("{before}\n{after}\n") };
+    let here = |path: &str| place.inside(path).display().to_string();
+    let mut line = format!("optional {} {words}", here("lib/gpu_tune.so"));
+    let defaults = [
+        ("state", "state"),
+        ("command", "bin/gpu-tune"),
+        ("profile_dir", "etc/profiles.d"),
+        ("shim", "lib/libgpu_tune_preload.so"),
+        ("topology", "etc/node.snapshot"),
+    ];
+    for (word, path) in defaults {
+        let wanted = word != "topology" || setup.described;
+        if wanted && !words.contains(&format!("{word}=")) {
+            line.push_str(&format!(" {word}={}", here(path)));
+        }
+    }
+    if setup.described {
+        place.write("etc/node.snapshot", &super::machine::snapshot(setup.gpus));
+    }
+    format!("{before}\n{line}\n{after}\n")
+}
+
+/// (22, 5) for Slurm 22.05.
+pub fn release(place: &Place) -> (u32, u32) {
+    let said = place.command("slurmd").arg("-V").output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut numbers = text.split_whitespace().nth(1).unwrap().split('.').map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap(), numbers.next().unwrap())
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    name.trim().split('.').next().unwrap().to_owned()
+}

@@ -1,0 +1,166 @@
+//! A real Slurm in a temporary directory, for one test: munged, slurmctld and slurmd on 127.0.0.1, stand-in GPU device
+//! nodes, our plugin in its plugstack.conf. Everything is stopped by pid when the [`Cluster`] is dropped.
+//!
+//! The same tests run against another Slurm that lives in a directory tree of its own (`GPU_TUNE_SLURM_ROOT`, a debootstrap
+//! tree with /proc, /sys, /dev and /run/munge in place): see [`place::Place`].
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+pub mod artifacts;
+pub mod conf;
+pub mod machine;
+pub mod place;
+pub mod run;
+
+pub use conf::Setup;
+
+use place::Place;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long Slurm may take until its nodes are idle.
+const COMES_UP: Duration = Duration::from_secs(40);
+
+/// A running Slurm.
+pub struct Cluster {
+    /// Where it lives.
+    pub place: Place,
+    daemons: Vec<(String, Child)>,
+    setup: Setup,
+}
+
+impl Cluster {
+    /// Starts one, or says what is missing here and returns nothing.
+    pub fn start(setup: Setup) -> Option<Self> {
+        if let Some(missing) = place::missing() {
+            println!("skipped: {missing}");
+            return None;
+        }
+        place::munged();
+        let mut why = String::new();
+        // Between the search for free ports and their use somebody else may take them.
+        for _ in 0..3 {
+            let mut cluster = Self { place: Place::new(), daemons: Vec::new(), setup: setup.clone() };
+            match cluster.come_up() {
+                Ok(()) => return Some(cluster),
+                Err(error) => why = error,
+            }
+        }
+        panic!("Slurm did not come up: {why}");
+    }
+
+    fn come_up(&mut self) -> Result<(), String> {
+        artifacts::install(&self.place);
+        conf::write(&self.place, &self.setup);
+        self.daemon("slurmctld", &["-D"]);
+        for node in self.setup.node_names() {
+            self.daemon("slurmd", &["-D", "-N", &node]);
+        }
+        let deadline = Instant::now() + COMES_UP;
+        while Instant::now() < deadline {
+            if self.idle_nodes() == self.setup.nodes {
+                return Ok(());
+            }
+            for (name, daemon) in &mut self.daemons {
+                if let Ok(Some(status)) = daemon.try_wait() {
+                    return Err(format!("{name} ended with {status}\n{}", self.place.logs()));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Err(format!("nodes are not idle\n{}", self.place.logs()))
+    }
+
+    fn idle_nodes(&self) -> usize {
+        let said = self.command("sinfo").args(["-h", "-N", "-o", "%T"]).output().unwrap();
+        String::from_utf8_lossy(&said.stdout).lines().filter(|line| *line == "idle").count()
+    }
+
+    fn daemon(&mut self, program: &str, args: &[&str]) {
+        let mut command = self.command(program);
+        command.args(args).envs(self.setup.daemon_env.iter().cloned());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.daemons.push((program.to_owned(), child.unwrap()));
+    }
+
+    /// A command of Slurm's, or any other program, that talks to this cluster.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = self.place.command(program);
+        command.env("SLURM_CONF", self.place.inside("etc/slurm.conf"));
+        command
+    }
+
+    /// `scontrol show node`'s words on a node.
+    pub fn node_state(&self, node: &str) -> String {
+        let said = self.command("scontrol").args(["-o", "show", "node", node]).output().unwrap();
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    }
+
+    /// Fails the test if a node is drained or down, or a daemon died: no fault of tuning may do that.
+    pub fn check_alive(&mut self) {
+        for node in self.setup.node_names() {
+            let state = self.node_state(&node);
+            assert!(!state.contains("DRAIN") && !state.contains("DOWN"), "{state}");
+        }
+        for (name, daemon) in &mut self.daemons {
+            assert!(daemon.try_wait().unwrap().is_none(), "{name} died\n{}", self.place.logs());
+        }
+    }
+
+    /// Stops the slurmd of the first node and starts it again, as after an upgrade.
+    pub fn restart_slurmd(&mut self) {
+        let at = self.daemons.iter().position(|(name, _)| name == "slurmd").unwrap();
+        let (_, mut old) = self.daemons.remove(at);
+        stop(&mut old);
+        let node = self.setup.node_names().remove(0);
+        self.daemon("slurmd", &["-D", "-N", &node]);
+    }
+
+    /// What slurmd logged.
+    pub fn slurmd_log(&self) -> String {
+        let logs = self.setup.node_names().into_iter().map(|node| self.place.outside(&format!("slurmd-{node}.log")));
+        logs.map(|log: PathBuf| std::fs::read_to_string(log).unwrap_or_default()).collect()
+    }
+
+    /// Where the plugin keeps the snapshot.
+    pub fn state_dir(&self) -> PathBuf {
+        self.place.outside("state")
+    }
+
+    /// Waits until slurmd's own discovery has left a snapshot.
+    pub fn wait_for_snapshot(&self) {
+        let file = self.state_dir().join("machine.snapshot");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !file.exists() {
+            assert!(Instant::now() < deadline, "no snapshot\n{}", self.place.logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{}", self.place.logs());
+        }
+        let _ = self.command("scancel").args(["--user", "root", "--quiet"]).output();
+        // slurmd first: it ends its steps while slurmctld still answers.
+        while let Some((_, mut daemon)) = self.daemons.pop() {
+            stop(&mut daemon);
+        }
+    }
+}
+
+/// Asks a daemon to end, and makes it.
+fn stop(daemon: &mut Child) {
+    let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline {
+        if let Ok(Some(_)) = daemon.try_wait() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = daemon.kill();
+    let _ = daemon.wait();
+}

@@ -1,0 +1,120 @@
+//! Runs steps on a [`Cluster`] and reads what the tasks themselves saw.
+
+use super::Cluster;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Longest time that one srun may take, in seconds.
+const STEP_TAKES: &str = "60";
+
+/// What a program said and how it ended.
+#[derive(Debug)]
+pub struct Output {
+    /// Exit status; 124 after a time-out.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// What one task found in itself.
+#[derive(Debug, Clone)]
+pub struct Witness {
+    /// `SLURM_PROCID`.
+    pub rank: u32,
+    /// `Cpus_allowed_list` of /proc/self/status.
+    pub cpus: String,
+    /// The mode of `get_mempolicy`: 0 default, 1 preferred, 2 bind, 5 preferred many.
+    pub policy: i64,
+    /// The nodes of `get_mempolicy`.
+    pub nodes: Vec<u64>,
+    /// Its environment.
+    pub env: BTreeMap<String, String>,
+    /// Locked memory, soft and hard, as /proc/self/limits writes them.
+    pub memlock: (String, String),
+}
+
+impl Output {
+    /// The output of a program that ended well.
+    #[track_caller]
+    pub fn fine(self) -> Self {
+        assert_eq!(self.code, 0, "{self:#?}");
+        self
+    }
+
+    /// What the tasks saw, by rank.
+    #[track_caller]
+    pub fn witnesses(&self) -> Vec<Witness> {
+        let mut all: Vec<Witness> =
+            self.stdout.lines().filter_map(|line| line.strip_prefix("PROBE ")).map(witness).collect();
+        all.sort_by_key(|witness| witness.rank);
+        assert!(!all.is_empty(), "no task spoke: {self:#?}");
+        all
+    }
+}
+
+fn witness(line: &str) -> Witness {
+    let json: serde_json::Value = serde_json::from_str(line).unwrap();
+    let text = |key: &str| json[key].as_str().unwrap().to_owned();
+    let env: BTreeMap<String, String> = serde_json::from_value(json["env"].clone()).unwrap();
+    Witness {
+        rank: env.get("SLURM_PROCID").map_or(0, |rank| rank.parse().unwrap()),
+        cpus: text("cpus"),
+        policy: json["policy"].as_i64().unwrap(),
+        nodes: serde_json::from_value(json["nodes"].clone()).unwrap(),
+        memlock: (text("memlock_soft"), text("memlock_hard")),
+        env,
+    }
+}
+
+impl Witness {
+    /// A variable.
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str)
+    }
+
+    /// The environment without what differs from task to task and from step to step.
+    pub fn stable_env(&self) -> BTreeMap<String, String> {
+        let changes = ["SLURM_", "SLURMD_", "CUDA_VISIBLE", "TMPDIR", "_", "PWD", "ROCR_", "GPU_DEVICE"];
+        let stable = |name: &String| !changes.iter().any(|start| name.starts_with(start));
+        self.env.clone().into_iter().filter(|(name, _)| stable(name)).collect()
+    }
+}
+
+impl Cluster {
+    /// Runs any program of Slurm's with these words.
+    pub fn run(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Output {
+        let mut command = self.command("timeout");
+        command.args(["-k", "5", STEP_TAKES, program]).args(args).envs(env.iter().copied());
+        let said = command.stdin(std::process::Stdio::null()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Output { code: said.status.code().unwrap_or(-1), stdout: text(&said.stdout), stderr: text(&said.stderr) }
+    }
+
+    /// `srun ARGS probe`: each task prints what it finds in itself.
+    pub fn probe(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
+        let probe = self.probe_path();
+        self.run("srun", &[args, &[probe.as_str()]].concat(), env)
+    }
+
+    /// The probe as a program of the place.
+    pub fn probe_path(&self) -> String {
+        self.place.inside("bin/probe").display().to_string()
+    }
+
+    /// Runs a batch script and returns what it wrote. The script is given as shell text.
+    pub fn batch(&self, args: &[&str], env: &[(&str, &str)], script: &str) -> Output {
+        let out = self.place.inside("batch.out").display().to_string();
+        let path = self.place.write("batch.sh", &format!("#!/bin/bash\n{script}\n"));
+        let words = ["--wait", "--output", &out, "--error", &out];
+        let submitted = self.run("sbatch", &[&words, args, &[&path.display().to_string()]].concat(), env);
+        let written = std::fs::read_to_string(self.place.outside("batch.out")).unwrap_or_default();
+        Output { stdout: written, stderr: submitted.stderr, code: submitted.code }
+    }
+
+    /// Whether a file is there, by the path that programs of the place use.
+    pub fn exists(&self, path: &Path) -> bool {
+        self.place.outside(path.strip_prefix(self.place.inside("")).unwrap().to_str().unwrap()).exists()
+    }
+}
