@@ -20,6 +20,7 @@ pub mod snapshot;
 pub mod spec;
 pub mod text;
 pub mod trusted;
+pub mod tune;
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -28,3 +29,4 @@ pub use idset::{CpuSet, IdSet, NodeSet};
 pub use machine::Machine;
 pub use notice::{Code, Notice};
 pub use pci::PciAddress;
+pub use tune::tune;

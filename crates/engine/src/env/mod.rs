@@ -47,6 +47,24 @@ pub fn decide(
     by_name.filter_map(|rules| decide_one(rules, &user, nccl_conf, values)).collect()
 }
 
+/// The value that a variable will have in a task outside any container, as far as it is known before the fork.
+pub(crate) fn value_of(
+    resolved: &Resolved,
+    name: &str,
+    user: impl Fn(&str) -> Option<OsString>,
+    nccl_conf: &NcclConf,
+    values: &StepValues,
+) -> Option<OsString> {
+    let unchanged = || user(name).or_else(|| nccl_conf.get(name).map(|(value, _)| value.into()));
+    let rules: Vec<Rule> = resolved.env.iter().filter(|rule| &*rule.name == name).cloned().collect();
+    let Some(decision) = decide_one(&rules, &user, nccl_conf, values) else { return unchanged() };
+    match decision.for_rank(&RankValues::default(), user(name).as_deref()) {
+        Change::Set(value) | Change::Restore(value) => Some(value),
+        Change::Nothing | Change::LeftOut(_) => unchanged(),
+        Change::Unset => None,
+    }
+}
+
 /// All rules for one variable.
 fn decide_one(
     rules: &[Rule],

@@ -8,4 +8,21 @@ macro_rules! builtin {
     };
 }
 
-builtin!["base", "classic", "h100", "h200"];
+builtin![
+    "a100",
+    "b200",
+    "b300",
+    "base",
+    "classic",
+    "debug",
+    "fsdp",
+    "gb200",
+    "gh200",
+    "h100",
+    "h200",
+    "ib",
+    "lowmem",
+    "megatron-tp",
+    "moe",
+    "roce",
+];

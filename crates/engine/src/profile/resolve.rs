@@ -32,6 +32,8 @@ pub struct Resolved {
     pub env: Vec<Rule>,
     /// Rules that do not apply, and why.
     pub skipped: Vec<Skipped>,
+    /// Some rule asks for the node's RDMA network: see [`crate::tune()`].
+    pub asks_network: bool,
     /// Which addresses count when the RoCE v2 GID index is looked up.
     pub address_range: Option<AddressRange>,
     /// Print the table.
@@ -85,6 +87,10 @@ impl Catalog {
         stack.out.notices.extend(notice);
         stack.auto = spec.profile == Choice::Auto;
         let line = self.lineage(&name)?;
+        if line.last().is_some_and(|profile| profile.layer) {
+            let message = format!("`{name}` is a layer: alone it sets only its own values");
+            stack.out.notices.push(Notice::new(Code::Profile, message).help(format!("write `auto+{name}`")));
+        }
         if !stack.auto {
             stack.out.notices.extend(self.mismatch(&name, &line, facts));
         }
@@ -189,6 +195,7 @@ impl<'a> Stack<'a> {
         let mut skipped = Vec::new();
         for rule in &profile.env {
             let place = (&*rule.name, rule.slot());
+            self.out.asks_network |= rule.asks_network();
             if done.contains(&place) {
                 continue;
             }

@@ -1,6 +1,6 @@
 //! What a profile says about one variable.
 
-use super::{Origin, Template, When};
+use super::{Origin, Placeholder, Template, When};
 use crate::spec::Word;
 use std::sync::Arc;
 
@@ -66,6 +66,13 @@ impl Rule {
             Action::Prepend => Slot::Prepend,
             Action::Append => Slot::Append,
         }
+    }
+
+    /// Whether the node's RDMA network must be looked at for it.
+    pub(super) fn asks_network(&self) -> bool {
+        let templates = [Some(&self.value), self.at_most.as_ref()];
+        let mut slots = templates.into_iter().flatten().flat_map(Template::placeholders);
+        self.when.asks_link_layer() || slots.any(|slot| slot == Placeholder::Rocev2GidIndex)
     }
 
     /// Why two nodes of one job could come to different values; `None`: they cannot.

@@ -77,6 +77,11 @@ impl When {
         self.0.iter().try_for_each(|condition| condition.holds(facts))
     }
 
+    /// Whether a condition asks for [`Facts::link_layers`].
+    pub fn asks_link_layer(&self) -> bool {
+        self.0.iter().any(|condition| matches!(condition, Condition::LinkLayer(_)))
+    }
+
     /// The name of a condition that may be answered differently on two nodes of one job.
     pub fn differs_by_node(&self) -> Option<&'static str> {
         self.0.iter().find_map(|condition| match condition {
