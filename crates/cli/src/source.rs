@@ -1,6 +1,7 @@
 //! Where a verb's machine comes from: this node, or a file.
 
 use crate::CliError;
+use gpu_tune_discover::Options;
 use gpu_tune_engine::{Machine, Notice};
 use std::path::PathBuf;
 
@@ -21,7 +22,10 @@ impl Source {
     pub fn read(&self) -> Result<(Machine, Vec<Notice>), CliError> {
         let found = match &self.topology {
             Some(path) => gpu_tune_discover::read_xml(path),
-            None => gpu_tune_discover::read_host(&gpu_tune_discover::Options::default()),
+            None => {
+                let usual = Options::default();
+                gpu_tune_discover::read_host(&Options { nvml: self.nvml.clone().or(usual.nvml), ..usual })
+            }
         };
         found.map_err(|error| {
             let help = error.help();

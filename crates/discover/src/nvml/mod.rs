@@ -173,31 +173,4 @@ fn ids(mask: &[c_ulong]) -> IdSet {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bits_count_on_from_word_to_word() {
-        assert_eq!(ids(&[0b1001, 1, 0, 1 << 63]).to_string(), "0,3,64,255");
-        assert_eq!(ids(&[]).to_string(), "");
-    }
-
-    #[test]
-    fn masks_are_long_enough_for_the_highest_cpu() {
-        assert_eq!((words(2), words(1024), words(1025), words(4096)), (16, 16, 17, 64));
-    }
-
-    #[test]
-    fn a_library_that_is_not_there_is_absent() {
-        let facts = read(Path::new("/nonexistent/libnvidia-ml.so.1"), Duration::from_secs(5), 8);
-        assert!(facts.absent && facts.gpus.is_empty(), "{facts:?}");
-        assert!(facts.troubles[0].contains("/nonexistent/libnvidia-ml.so.1"), "{facts:?}");
-    }
-
-    #[test]
-    fn a_library_that_is_not_nvml_is_a_trouble() {
-        // libhwloc is loaded already, and has no function of NVML.
-        let facts = read(Path::new("libhwloc.so.15"), Duration::from_secs(5), 8);
-        assert_eq!((facts.troubles.len(), facts.gpus.len()), (1, 0), "{facts:?}");
-    }
-}
+mod tests;
