@@ -1,9 +1,14 @@
 //! Where a verb's machine comes from: this node, or a file.
 
 use crate::CliError;
+<<<<<<< ours
 use gpu_tune_discover::Options;
+=======
+use gpu_tune_discover::{Options, read_host, read_xml};
+>>>>>>> theirs
 use gpu_tune_engine::{Machine, Notice};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Options of every verb that looks at a machine.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -13,19 +18,30 @@ pub struct Source {
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
     /// The NVML library to ask about the GPUs [default: where the loader finds libnvidia-ml.so.1]
-    #[arg(long, value_name = "PATH", conflicts_with = "topology")]
+    #[arg(long, value_name = "PATH")]
     pub nvml: Option<PathBuf>,
 }
 
 impl Source {
     /// Reads the machine, and what a person should hear about how it was read.
     pub fn read(&self) -> Result<(Machine, Vec<Notice>), CliError> {
+        self.read_within(Options::default().deadline)
+    }
+
+    /// As [`Source::read`], with another bound on how long NVML may take.
+    pub fn read_within(&self, deadline: Duration) -> Result<(Machine, Vec<Notice>), CliError> {
+        let nvml = self.nvml.clone().or(Options::default().nvml);
         let found = match &self.topology {
+<<<<<<< ours
             Some(path) => gpu_tune_discover::read_xml(path),
             None => {
                 let usual = Options::default();
                 gpu_tune_discover::read_host(&Options { nvml: self.nvml.clone().or(usual.nvml), ..usual })
             }
+=======
+            Some(path) => read_xml(path),
+            None => read_host(&Options { nvml, deadline }),
+>>>>>>> theirs
         };
         found.map_err(|error| {
             let help = error.help();

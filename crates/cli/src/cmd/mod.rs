@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 pub mod manual;
 pub mod plan;
+pub mod snapshot;
 pub mod topo;
 
 /// What `gpu-tune` can do.
@@ -19,6 +20,9 @@ pub enum Verb {
     /// Show what gpu-tune would do with a step
     #[command(long_about = text(include_str!("plan/mod.rs")))]
     Plan(Box<plan::Args>),
+    /// Read the node and keep what was found in a file
+    #[command(long_about = text(include_str!("snapshot.rs")))]
+    Snapshot(snapshot::Args),
     /// Write man pages and shell completions below a prefix.
     #[command(hide = true, long_about = text(include_str!("manual.rs")))]
     Manual(manual::Args),
@@ -30,6 +34,7 @@ impl Verb {
         match self {
             Self::Topo(args) => topo::run(&args),
             Self::Plan(args) => plan::run(&args),
+            Self::Snapshot(args) => snapshot::run(&args),
             Self::Manual(args) => manual::run(&args),
         }
     }

@@ -4,4 +4,5 @@
 mod common;
 mod frame;
 mod plan;
+mod snapshot;
 mod topo;

@@ -42,7 +42,7 @@ fn unbound(request: &Request) -> Layout {
 }
 
 /// The CPUs to plan with: allowed, and not reserved unless that would leave none.
-fn usable_cpus(machine: &Machine, request: &Request, told: &mut Vec<Notice>) -> CpuSet {
+pub(super) fn usable_cpus(machine: &Machine, request: &Request, told: &mut Vec<Notice>) -> CpuSet {
     let allowed = &request.cpus & &machine.cpus;
     let reserved = &reserved(machine, &request.binding.reserve) & &allowed;
     if reserved.is_empty() || reserved != allowed {
@@ -87,11 +87,13 @@ impl<'a> Planner<'a> {
         let parts = self.parts(&counts, told);
         let mut short = Vec::new();
         let slices = parts.iter().zip(&counts).enumerate().map(|(at, (part, &count))| {
-            let shares = self.divided(part, count);
-            if self.exclusive() && (shares.len() < count || self.meets_another(&parts, at)) {
+            let crowded = self.exclusive() && (count > part.len() || self.meets_another(&parts, at));
+            if crowded {
                 short.push(at);
             }
-            self.slice(at, part, &shares)
+            // Who shares anyway, by policy or for want of cores, needs no pieces.
+            let whole = crowded || !self.exclusive();
+            self.slice(at, part, &if whole { vec![part.clone()] } else { share::cut(part, count) })
         });
         let slices = slices.collect();
         if !short.is_empty() {
@@ -168,12 +170,6 @@ impl<'a> Planner<'a> {
     fn meets_another(&self, parts: &[CoreSet], at: usize) -> bool {
         let Some(part) = parts.get(at) else { return false };
         parts.iter().enumerate().any(|(other, set)| other != at && !set.is_disjoint(part))
-    }
-
-    /// The pieces of a part for `count` ranks: a single one when there are fewer cores than ranks, which then share all, and
-    /// under the policies by which ranks share anyway.
-    fn divided(&self, part: &CoreSet, count: usize) -> Vec<CoreSet> {
-        if self.exclusive() && count <= part.len() { share::cut(part, count) } else { vec![part.clone()] }
     }
 
     fn slice(&self, at: usize, part: &CoreSet, shares: &[CoreSet]) -> Slice {

@@ -13,9 +13,13 @@ use std::collections::BTreeMap;
 pub(super) fn near_cpus(machine: &Machine, gpu: usize, map: &BTreeMap<PciAddress, u32>) -> Option<CpuSet> {
     let gpu = machine.gpus.get(gpu);
     let mapped = gpu.and_then(|gpu| map.get(&gpu.pci)).and_then(|&node| node_cpus(machine, node));
-    let told = || gpu.and_then(|gpu| gpu.locality.as_ref()).and_then(|locality| told_cpus(machine, locality));
-    let single = || (nodes_with_cpus(machine) <= 1).then(|| machine.cpus.clone());
-    mapped.or_else(told).or_else(single)
+    mapped.or_else(|| device_cpus(machine, gpu.and_then(|gpu| gpu.locality.as_ref())))
+}
+
+/// The CPUs nearest to a device with this locality, without the admin's map.
+pub(super) fn device_cpus(machine: &Machine, locality: Option<&Locality>) -> Option<CpuSet> {
+    let told = locality.and_then(|locality| told_cpus(machine, locality));
+    told.or_else(|| (nodes_with_cpus(machine) <= 1).then(|| machine.cpus.clone()))
 }
 
 /// The online CPUs of a locality, by its nodes if it names no CPUs. One that spans all CPUs tells nothing: the device hangs

@@ -13,6 +13,7 @@ mod cores;
 mod layout;
 mod locality;
 mod memory;
+pub mod nics;
 mod notices;
 mod share;
 mod task;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::machine::Gpu;
+use crate::text::shown;
 use crate::{Code, Machine, Notice};
 
 /// Positions in `step_gpus` (which holds indices into [`Machine::gpus`]) in the list's order.
@@ -18,7 +19,7 @@ pub fn resolve(list: &str, machine: &Machine, step_gpus: &[usize]) -> (Vec<usize
     let entries = list.split(',').map(str::trim);
     for entry in entries.take_while(|entry| !["", "-1", "NoDevFiles"].contains(entry)) {
         if let Err(reason) = step.take(entry) {
-            bad.push(format!("`{}` {reason}", entry.chars().take(50).collect::<String>()));
+            bad.push(format!("`{}` {reason}", shown(entry)));
         }
     }
     if bad.is_empty() {
@@ -31,8 +32,8 @@ pub fn resolve(list: &str, machine: &Machine, step_gpus: &[usize]) -> (Vec<usize
 fn bad_entries(bad: &[String]) -> Notice {
     const SHOWN: usize = 4;
     let more = if bad.len() > SHOWN { format!(" and {} more", bad.len() - SHOWN) } else { String::new() };
-    let shown = bad.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    Notice::new(Code::BadVisible, format!("visible devices: {shown}{more}: passed over"))
+    let first = bad.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    Notice::new(Code::BadVisible, format!("visible devices: {first}{more}: passed over"))
         .help("name the step's GPUs by index or by the UUIDs that `nvidia-smi -L` shows; `gpu-tune snapshot` after a change of MIG")
 }
 

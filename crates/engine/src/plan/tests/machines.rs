@@ -4,6 +4,7 @@ use super::super::{Binding, Layout, Request, Reserve};
 use super::{check, cpus, slices, whole};
 use crate::Code;
 use crate::machine::testing::{Shape, dgx_a100, gh200_x4, hgx, turin, with_gpus};
+use crate::machine::{NumaNode, Vendor};
 use crate::spec::{CpuPolicy, MemPolicy, Smt};
 
 fn binding(cpu: CpuPolicy) -> Binding {
@@ -258,4 +259,109 @@ fn a_machine_without_priority_cores_is_planned_as_ever() {
     assert_eq!(slices(&Layout::new(&machine, &request)), plain);
     machine.cores.iter_mut().for_each(|core| core.highest_perf = Some(40));
     check(&machine, &request, &plain.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
+}
+
+#[test]
+fn only_allowed_cpus_of_the_near_node_are_given_in_a_partial_allocation() {
+    let request = Request { cpus: cpus("4-9,60-63,116-121,172-175"), gpus: vec![1, 4], tasks: 2, ..Request::default() };
+    check(&hgx(), &request, &["4-9,116-121 @ 0", "60-63,172-175 @ 1"], &[]);
+    for policy in [CpuPolicy::Numa, CpuPolicy::Socket] {
+        let request = Request { binding: binding(policy), ..request.clone() };
+        check(&hgx(), &request, &["4-9,116-121 @ 0", "60-63,172-175 @ 1"], &[]);
+    }
+}
+
+#[test]
+fn gb200_memory_of_gpus_is_not_taken_for_the_gpus_node() {
+    let mut machine = Shape { packages: 2, nodes: 1, cores: 72, smt: 1 }.machine();
+    for id in [2, 10, 18, 26] {
+        let memory = NumaNode { id, memory_bytes: Some(192 << 30), gpu_memory: true, ..NumaNode::default() };
+        machine.numa.push(memory);
+    }
+    let machine = with_gpus(machine, &[&[0, 2], &[0, 10], &[1, 18], &[1, 26]]);
+    check(&machine, &whole(&machine), &["0-35 @ 0", "36-71 @ 0", "72-107 @ 1", "108-143 @ 1"], &[]);
+}
+
+#[test]
+fn a_gpu_at_a_node_without_cpus_has_no_known_place_and_is_taken_in_where_there_is_room() {
+    let mut machine = Shape { packages: 2, nodes: 1, cores: 4, smt: 1 }.machine();
+    machine.numa.push(NumaNode { id: 7, memory_bytes: Some(1 << 30), ..NumaNode::default() });
+    let machine = with_gpus(machine, &[&[0], &[7]]);
+    check(&machine, &whole(&machine), &["0-3 @ 0", "4-7 @ -"], &[Code::NoLocality]);
+}
+
+#[test]
+fn cores_of_a_node_without_memory_give_no_policy() {
+    let mut machine = hgx();
+    machine.numa[1].memory_bytes = Some(0);
+    let layout = Layout::new(&machine, &whole(&machine));
+    assert_eq!(slices(&layout)[3..5], ["42-55,154-167 @ 0", "56-69,168-181 @ -"]);
+}
+
+#[test]
+fn sparse_numa_ids_and_cpu_ids_beyond_1024_are_numbers_like_any_other() {
+    let mut machine = with_gpus(Shape { packages: 2, nodes: 1, cores: 4, smt: 1 }.machine(), &[&[0], &[1]]);
+    let far = |set: &mut crate::CpuSet| *set = set.iter().map(|cpu| cpu * 100 + 1000).collect();
+    far(&mut machine.cpus);
+    machine.packages.iter_mut().for_each(|package| far(&mut package.cpus));
+    machine.cores.iter_mut().for_each(|core| far(&mut core.pus));
+    machine.numa.iter_mut().zip([8, 252]).for_each(|(node, id)| (node.id, _) = (id, far(&mut node.cpus)));
+    machine.gpus.iter_mut().flat_map(|gpu| &mut gpu.locality).for_each(|place| far(&mut place.cpus));
+    check(&machine, &whole(&machine), &["1000,1100,1200,1300 @ 8", "1400,1500,1600,1700 @ 252"], &[]);
+}
+
+#[test]
+fn isolated_cpus_that_the_step_owns_are_given_like_any_other() {
+    let mut machine = hgx();
+    machine.isolated = cpus("0-13");
+    assert_eq!(slices(&Layout::new(&machine, &whole(&machine)))[0], "0-13,112-125 @ 0");
+}
+
+#[test]
+fn instinct_gpus_are_planned_the_same_way() {
+    let near: [&[u32]; 8] = [&[3], &[3], &[1], &[1], &[0], &[0], &[2], &[2]];
+    let mut machine = with_gpus(Shape { packages: 1, nodes: 4, cores: 16, smt: 2 }.machine(), &near);
+    machine.gpus.iter_mut().for_each(|gpu| gpu.vendor = Vendor::Amd);
+    let layout = check(
+        &machine,
+        &whole(&machine),
+        &[
+            "48-55,112-119 @ 3",
+            "56-63,120-127 @ 3",
+            "16-23,80-87 @ 1",
+            "24-31,88-95 @ 1",
+            "0-7,64-71 @ 0",
+            "8-15,72-79 @ 0",
+            "32-39,96-103 @ 2",
+            "40-47,104-111 @ 2",
+        ],
+        &[],
+    );
+    assert!(layout.slices.iter().all(|slice| !slice.remote));
+}
+
+#[test]
+fn a_package_without_gpus_gives_its_cores_to_nobody() {
+    let request = Request { gpus: vec![0], tasks: 1, ..whole(&hgx()) };
+    check(&hgx(), &request, &["0-55,112-167 @ 0"], &[]);
+}
+
+#[test]
+fn more_ranks_than_cores_share_all_of_them_and_are_named_once() {
+    let request = Request { cpus: cpus("0-2,56"), tasks: 16, ..whole(&hgx()) };
+    let layout = check(
+        &hgx(),
+        &request,
+        &["0-2 @ 0", "0-2 @ 0", "0-2 @ 0", "0-2 @ 0", "56 @ 1", "56 @ 1", "56 @ 1", "56 @ 1"],
+        &[Code::Overlap],
+    );
+    assert!(layout.notices[0].help.as_ref().unwrap().contains("--cpus-per-task"));
+}
+
+#[test]
+fn gpu_numbers_that_the_machine_does_not_have_are_no_panic() {
+    let request = Request { gpus: vec![0, 99, usize::MAX], tasks: u32::MAX, ..whole(&hgx()) };
+    let layout = Layout::new(&hgx(), &request);
+    assert_eq!(layout.slices.len(), 3);
+    assert_eq!(layout.notices.iter().map(|notice| notice.code).collect::<Vec<_>>(), [Code::NoLocality, Code::Overlap]);
 }

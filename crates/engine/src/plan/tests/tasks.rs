@@ -116,3 +116,25 @@ fn a_step_without_gpus_is_left_alone_quietly() {
     assert_eq!((layout.slices.len(), layout.notices.len()), (0, 0));
     assert_eq!(layout.task(2, Own::All), TaskPlan { local_id: 2, ..TaskPlan::default() });
 }
+
+#[test]
+fn ranks_follow_the_order_of_the_visible_devices() {
+    let request = Request { tasks: 1, ..whole(&hgx()) };
+    let layout = Layout::new(&hgx(), &request);
+    let (own, _) = super::super::visible::resolve("3,6,5,4,0,7,1,2", &hgx(), &request.gpus);
+    let plan = layout.task(0, Own::These { slices: &own, turn: 0 });
+    assert_eq!(plan.ranks.iter().map(|rank| rank.gpu).collect::<Vec<_>>(), [3, 6, 5, 4, 0, 7, 1, 2]);
+    assert_eq!(shown(&plan.ranks[0].share), "42-55,154-167 @ 0");
+    assert_eq!(shown(&plan.ranks[1].share), "84-97,196-209 @ 1");
+}
+
+#[test]
+fn tasks_that_each_count_their_only_gpu_as_0_are_placed_by_what_they_may_open() {
+    let request = Request { tasks: 4, gpus: vec![4, 5, 6, 7], ..whole(&hgx()) };
+    let layout = Layout::new(&hgx(), &request);
+    for at in 0..4 {
+        let plan = layout.task(u32::try_from(at).unwrap(), Own::These { slices: &[at], turn: 0 });
+        assert_eq!(plan.gpus, [4 + at]);
+        assert_eq!(plan.share.memory.unwrap().nodes, cpus("1"));
+    }
+}
