@@ -1,11 +1,7 @@
 //! Where a verb's machine comes from: this node, or a file.
 
 use crate::CliError;
-<<<<<<< ours
-use gpu_tune_discover::Options;
-=======
 use gpu_tune_discover::{Options, read_host, read_xml};
->>>>>>> theirs
 use gpu_tune_engine::{Machine, Notice};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,16 +28,8 @@ impl Source {
     pub fn read_within(&self, deadline: Duration) -> Result<(Machine, Vec<Notice>), CliError> {
         let nvml = self.nvml.clone().or(Options::default().nvml);
         let found = match &self.topology {
-<<<<<<< ours
-            Some(path) => gpu_tune_discover::read_xml(path),
-            None => {
-                let usual = Options::default();
-                gpu_tune_discover::read_host(&Options { nvml: self.nvml.clone().or(usual.nvml), ..usual })
-            }
-=======
             Some(path) => read_xml(path),
             None => read_host(&Options { nvml, deadline }),
->>>>>>> theirs
         };
         found.map_err(|error| {
             let help = error.help();
