@@ -18,6 +18,7 @@ pub use anonymous::anonymize;
 
 use gpu_tune_engine::snapshot::{self, SnapshotError};
 use gpu_tune_engine::{Machine, Notice};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,6 +68,14 @@ pub enum DiscoverError {
         #[source]
         source: SnapshotError,
     },
+    /// [`read_root`] in a process that was not started for it.
+    #[error("`{name}` is not set to `{}`", Path::new(value).display())]
+    Environment {
+        /// The variable.
+        name: &'static str,
+        /// What it must be.
+        value: OsString,
+    },
     /// libhwloc gave up, or the Rust code around it did.
     #[error("hwloc cannot read {subject}: {message}")]
     Hwloc {
@@ -82,6 +91,9 @@ impl DiscoverError {
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Read { .. } => None,
+            Self::Environment { name, value } => {
+                Some(format!("start the program with {name}={}", Path::new(value).display()))
+            }
             Self::Snapshot { source, .. } => source.help(),
             Self::NotATopology { .. } => {
                 Some("write the file with `lstopo FILE.xml` or `gpu-tune snapshot -o FILE`".into())
@@ -102,6 +114,25 @@ pub fn read_host(options: &Options) -> Result<Found, DiscoverError> {
     let cpus = shape.machine.cpus.last().map_or(0, |last| last + 1);
     let told = options.nvml.as_deref().map(|library| nvml::read(library, options.deadline, cpus)).unwrap_or_default();
     let (machine, more) = host::machine(shape, &sysfs::Tree::new(Path::new("/")), told);
+    notices.extend(more);
+    Ok((machine, notices))
+}
+
+/// Environment with which a process must be started so that [`read_root`] works in it: libhwloc looks for another machine's
+/// files only there, and a running program cannot change its environment safely.
+pub fn root_environment(root: &Path) -> [(&'static str, OsString); 2] {
+    [("HWLOC_FSROOT", root.into()), ("HWLOC_COMPONENTS", "linux,stop".into())]
+}
+
+/// Reads a machine from its /sys and /proc below `root`, as `hwloc-gather-topology` packs them. Nothing of this host is used.
+pub fn read_root(root: &Path) -> Result<Found, DiscoverError> {
+    for (name, value) in root_environment(root) {
+        if std::env::var_os(name).as_ref() != Some(&value) {
+            return Err(DiscoverError::Environment { name, value });
+        }
+    }
+    let (shape, mut notices) = hwloc::this_machine()?;
+    let (machine, more) = host::machine(shape, &sysfs::Tree::new(root), nvml::Facts::default());
     notices.extend(more);
     Ok((machine, notices))
 }
