@@ -36,6 +36,15 @@ pub enum CliError {
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+    /// A command could not be started; exit status 127 if it was not found, else 126.
+    #[error("cannot start `{command}`")]
+    Start {
+        /// As typed.
+        command: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// A file could not be written.
     #[error("cannot write `{}`", path.display())]
     Write {
@@ -80,7 +89,7 @@ impl CliError {
     pub fn with_help(mut self, text: impl Into<Option<String>>) -> Self {
         match &mut self {
             Self::Usage { help, .. } | Self::Nothing { help, .. } | Self::Refused { help, .. } => *help = text.into(),
-            Self::Write { .. } | Self::Output { .. } => {}
+            Self::Start { .. } | Self::Write { .. } | Self::Output { .. } => {}
         }
         self
     }
@@ -89,13 +98,18 @@ impl CliError {
     pub fn help(&self) -> Option<&str> {
         match self {
             Self::Usage { help, .. } | Self::Nothing { help, .. } | Self::Refused { help, .. } => help.as_deref(),
-            Self::Write { .. } | Self::Output { .. } => None,
+            Self::Start { .. } | Self::Write { .. } | Self::Output { .. } => None,
         }
     }
 
-    /// 2 for wrong usage, else 1.
+    /// 2 for wrong usage; for a command that could not be started what `env` and `nohup` say; else 1.
     pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(if matches!(self, Self::Usage { .. }) { 2 } else { 1 })
+        ExitCode::from(match self {
+            Self::Usage { .. } => 2,
+            Self::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Self::Start { .. } => 126,
+            Self::Nothing { .. } | Self::Refused { .. } | Self::Write { .. } | Self::Output { .. } => 1,
+        })
     }
 
     /// Whoever read our output has heard enough (`gpu-tune topo | head -3`): no reason to complain.

@@ -38,6 +38,11 @@ pub fn warn(notice: &Notice) {
     say("warning", &notice.message, notice.help.as_deref());
 }
 
+/// Prints a line that somebody asked for (`verbose`) to stderr, where it does not mix with a command's own output.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr().lock(), "gpu-tune: {line}");
+}
+
 /// Prints an error with the whole chain of its causes to stderr.
 pub fn complain(error: &CliError) {
     say("error", &chain(error), error.help());

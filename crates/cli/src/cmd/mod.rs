@@ -6,6 +6,7 @@ use crate::CliError;
 use clap::Subcommand;
 use std::process::ExitCode;
 
+pub mod exec;
 pub mod manual;
 pub mod plan;
 pub mod snapshot;
@@ -23,6 +24,9 @@ pub enum Verb {
     /// Read the node and keep what was found in a file
     #[command(long_about = text(include_str!("snapshot.rs")))]
     Snapshot(snapshot::Args),
+    /// Start a command as the plugin would start it
+    #[command(long_about = text(include_str!("exec/mod.rs")))]
+    Exec(Box<exec::Args>),
     /// Write man pages and shell completions below a prefix.
     #[command(hide = true, long_about = text(include_str!("manual.rs")))]
     Manual(manual::Args),
@@ -35,6 +39,7 @@ impl Verb {
             Self::Topo(args) => topo::run(&args),
             Self::Plan(args) => plan::run(&args),
             Self::Snapshot(args) => snapshot::run(&args),
+            Self::Exec(args) => exec::run(&args),
             Self::Manual(args) => manual::run(&args),
         }
     }

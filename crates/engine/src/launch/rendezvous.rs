@@ -70,12 +70,7 @@ pub fn for_launcher(
     place: &Place<'_>,
     user: impl Fn(&str) -> bool,
 ) -> Decision {
-    let wanted = match (choice, command) {
-        (Rendezvous::Off, _) | (_, Command::Torchrun { own_topology: true }) => false,
-        (Rendezvous::Auto, command) => matches!(command, Command::Torchrun { .. }),
-        (Rendezvous::On, _) => true,
-    };
-    if !wanted || OWN_TOPOLOGY.iter().any(|name| user(name)) {
+    if !wanted(choice, command, &user) {
         return Decision::default();
     }
     if place.tasks_here != 1 || place.tasks != place.nodes {
@@ -101,6 +96,55 @@ pub fn for_launcher(
         ("PET_MASTER_PORT", port(place).to_string()),
         ("PET_RDZV_ID", id(place)),
     ]);
+    unless_users(set, user)
+}
+
+/// Whether a launcher is to be told where its peers are.
+fn wanted(choice: Rendezvous, command: Command, user: &impl Fn(&str) -> bool) -> bool {
+    let wanted = match (choice, command) {
+        (Rendezvous::Off, _) | (_, Command::Torchrun { own_topology: true }) => false,
+        (Rendezvous::Auto, command) => matches!(command, Command::Torchrun { .. }),
+        (Rendezvous::On, _) => true,
+    };
+    wanted && !OWN_TOPOLOGY.iter().any(|name| user(name))
+}
+
+/// A launcher's place among the machines of a job that Slurm does not run, as Kubernetes' PyTorchJob tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peers<'a> {
+    /// How many machines (`WORLD_SIZE` there).
+    pub nodes: u32,
+    /// This machine's number (`RANK` there).
+    pub node: u32,
+    /// Where the first one is reached.
+    pub host: &'a str,
+    /// Where it listens.
+    pub port: Option<u16>,
+}
+
+/// The variables for a launcher outside Slurm with so many GPUs; `peers` is `None` for a machine alone.
+pub fn for_launcher_among(
+    choice: Rendezvous,
+    command: Command,
+    gpus: u32,
+    peers: Option<Peers<'_>>,
+    user: impl Fn(&str) -> bool,
+) -> Decision {
+    if !wanted(choice, command, &user) {
+        return Decision::default();
+    }
+    let mut set = Vec::new();
+    if gpus > 0 {
+        set.push(("PET_NPROC_PER_NODE", gpus.to_string()));
+    }
+    if let Some(peers) = peers {
+        set.extend([
+            ("PET_NNODES", peers.nodes.to_string()),
+            ("PET_NODE_RANK", peers.node.to_string()),
+            ("PET_MASTER_ADDR", peers.host.to_owned()),
+        ]);
+        set.extend(peers.port.map(|port| ("PET_MASTER_PORT", port.to_string())));
+    }
     unless_users(set, user)
 }
 
@@ -276,6 +320,22 @@ mod tests {
         let decision = for_rank(Rendezvous::On, &place, |name| name.starts_with("MASTER"));
         assert_eq!(names(&decision), ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"]);
         assert_eq!(for_rank(Rendezvous::Off, &place, nobody), Decision::default());
+    }
+
+    #[test]
+    fn a_launcher_outside_slurm_is_told_what_its_surroundings_tell() {
+        let alone = for_launcher_among(Rendezvous::Auto, PLAIN, 8, None, nobody);
+        assert_eq!(shown(&alone), "PET_NPROC_PER_NODE=8");
+        let peers = Some(Peers { nodes: 4, node: 1, host: "job-master-0", port: Some(23456) });
+        let pod = for_launcher_among(Rendezvous::Auto, PLAIN, 8, peers, nobody);
+        assert_eq!(
+            shown(&pod),
+            "PET_NPROC_PER_NODE=8 PET_NNODES=4 PET_NODE_RANK=1 PET_MASTER_ADDR=job-master-0 PET_MASTER_PORT=23456"
+        );
+        let set_by_the_operator = for_launcher_among(Rendezvous::Auto, PLAIN, 8, peers, |name| name == "PET_NNODES");
+        assert_eq!(set_by_the_operator, Decision::default());
+        assert_eq!(for_launcher_among(Rendezvous::Auto, Command::Other, 8, peers, nobody), Decision::default());
+        assert_eq!(for_launcher_among(Rendezvous::On, OWN, 8, peers, nobody), Decision::default());
     }
 
     #[test]

@@ -1,0 +1,277 @@
+//! Decides what becomes of the command.
+
+use super::around::{self, Local, Pods, Var};
+use super::{Args, words};
+use crate::CliError;
+use gpu_tune_engine::env::{self, NCCL_CONF, NCCL_CONF_MAX, NcclConf, RankValues, StepValues, needs_gid_index};
+use gpu_tune_engine::fabric::{Fabric, HcaFilter};
+use gpu_tune_engine::launch::command::{self, Command};
+use gpu_tune_engine::launch::environment::{Tuning, changes};
+use gpu_tune_engine::launch::ours::{Change, undo};
+use gpu_tune_engine::launch::{plan_text, rendezvous};
+use gpu_tune_engine::machine::{Nic, Vendor};
+use gpu_tune_engine::os::Os as _;
+use gpu_tune_engine::os::linux::Linux;
+use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Share, TaskPlan, visible};
+use gpu_tune_engine::profile::{Catalog, Facts, ProfileError, Resolved};
+use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::{Code, CpuSet, Machine, Notice, report, trusted};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The command, and what it starts with.
+#[derive(Debug, Default)]
+pub(super) struct Tuned {
+    pub(super) program: OsString,
+    pub(super) args: Vec<OsString>,
+    /// What is done to the environment.
+    pub(super) changes: Vec<Change>,
+    /// What the process is bound to.
+    pub(super) share: Share,
+    /// For `verbose`.
+    pub(super) table: Vec<String>,
+    /// What a person should hear.
+    pub(super) notices: Vec<Notice>,
+}
+
+/// Decides. An unknown profile or a wrong option is an error; what cannot be had of a machine is only told, as in a job.
+pub(super) fn tune(args: &Args) -> Result<Tuned, CliError> {
+    let site = SiteConfig { fabric: args.fabric.clone(), shim: args.shim.clone(), ..SiteConfig::default() };
+    let (catalog, notices) = Catalog::load(&args.profile_dir);
+    let (spec, command) = words::split(&args.words, &catalog, &site)?;
+    let surroundings = Surroundings::read(command);
+    let mut tuned = Tuned { notices, changes: surroundings.undone.clone(), ..Tuned::default() };
+    if let Some((program, rest)) = command.split_first() {
+        (tuned.program, tuned.args) = (program.clone(), rest.to_vec());
+    }
+    let (machine, gpus) = machine(args, &surroundings, &mut tuned.notices);
+    let facts = surroundings.facts(&machine, &gpus.own);
+    if let Some(resolved) = catalog.resolve(&spec, &site, &facts).map_err(refused)? {
+        tuned.notices.extend(resolved.notices.iter().cloned());
+        Tuner { args, site: &site, surroundings: &surroundings, machine: &machine, resolved: &resolved }
+            .tune(&gpus, &mut tuned);
+    }
+    Ok(tuned)
+}
+
+fn refused(error: ProfileError) -> CliError {
+    let help = error.help();
+    CliError::refused("cannot use the profile", error).with_help(help)
+}
+
+/// What is found out about this process, before any machine.
+struct Surroundings {
+    command: Command,
+    /// This process is a rank; never for a launcher, which some containers start with a local rank.
+    local: Option<Local>,
+    pods: Option<Pods>,
+    nodes: Option<u32>,
+    /// What takes away what an outer gpu-tune set.
+    undone: Vec<Change>,
+    /// The environment without that.
+    env: BTreeMap<OsString, OsString>,
+}
+
+impl Surroundings {
+    fn read(command: &[OsString]) -> Self {
+        let argv: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        let command = command::kind(&argv);
+        let undone = undo(|name| std::env::var_os(name));
+        let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in &undone {
+            match value {
+                Some(value) => env.insert(name.into(), value.clone()),
+                None => env.remove(&OsString::from(name)),
+            };
+        }
+        let var: Var<'_> = &|name| env.get(&OsString::from(name))?.to_str().map(str::to_owned);
+        let local = around::local(var).filter(|_| command.mode() == Mode::Auto);
+        let pods = Pods::read(var).filter(|_| local.is_none());
+        let own_topology = matches!(command, Command::Torchrun { own_topology: true });
+        let nodes = around::nodes(var, pods.as_ref(), own_topology);
+        Self { command, local, pods, nodes, undone, env }
+    }
+
+    fn var(&self, name: &str) -> Option<OsString> {
+        self.env.get(&OsString::from(name)).cloned()
+    }
+
+    fn facts(&self, machine: &Machine, gpus: &[usize]) -> Facts {
+        let model = |gpu: &usize| machine.gpus.get(*gpu).and_then(|gpu| gpu.model.clone()).unwrap_or_default();
+        Facts {
+            gpus: gpus.iter().map(model).collect(),
+            nodes: self.nodes,
+            tasks_per_node: Some(self.local.map_or(1, |local| local.size.unwrap_or(to_u32(gpus.len())))),
+            link_layers: machine.nics.iter().filter(|nic| nic.active()).filter_map(Nic::link_layer).collect(),
+            container: self.in_container(),
+            arch: std::env::consts::ARCH.to_owned(),
+            slurm_version: None,
+        }
+    }
+
+    /// The marks that Docker, Podman and Kubernetes leave.
+    fn in_container(&self) -> bool {
+        let files = ["/.dockerenv", "/run/.containerenv"];
+        self.var("KUBERNETES_SERVICE_HOST").is_some() || files.iter().any(|file| Path::new(file).exists())
+    }
+}
+
+/// The GPUs of this machine that may be used, and of these the ones that this process sees, as indices into the machine's.
+#[derive(Default)]
+struct Gpus {
+    all: Vec<usize>,
+    own: Vec<usize>,
+}
+
+/// A machine that cannot be read leaves the environment to be tuned.
+fn machine(args: &Args, surroundings: &Surroundings, notices: &mut Vec<Notice>) -> (Machine, Gpus) {
+    match args.source.read() {
+        Ok((machine, told)) => {
+            notices.extend(told);
+            let gpus = gpus(&machine, surroundings, notices);
+            (machine, gpus)
+        }
+        Err(error) => {
+            let message = format!("only the environment is tuned: {error}");
+            notices.push(Notice { help: error.help().map(str::to_owned), ..Notice::new(Code::NoMachine, message) });
+            (Machine::default(), Gpus::default())
+        }
+    }
+}
+
+/// In a container the PCI bus shows every GPU of the machine, NVML only those that the container may use, so these have
+/// UUIDs.
+fn gpus(machine: &Machine, surroundings: &Surroundings, notices: &mut Vec<Notice>) -> Gpus {
+    let named = machine.gpus.iter().any(|gpu| gpu.uuid.is_some());
+    let usable = machine.gpus.iter().enumerate().filter(|(_, gpu)| !named || gpu.uuid.is_some());
+    let all: Vec<usize> = usable.map(|(at, _)| at).collect();
+    let first = all.first().and_then(|gpu| machine.gpus.get(*gpu));
+    let variable = match first.map(|gpu| gpu.vendor) {
+        Some(Vendor::Amd) => "ROCR_VISIBLE_DEVICES",
+        Some(Vendor::Nvidia) | None => "CUDA_VISIBLE_DEVICES",
+    };
+    let Some(list) = surroundings.var(variable) else { return Gpus { own: all.clone(), all } };
+    let (positions, told) = visible::resolve(&list.to_string_lossy(), machine, &all);
+    notices.extend(told);
+    let own = positions.iter().filter_map(|position| all.get(*position).copied()).collect();
+    Gpus { all, own }
+}
+
+struct Tuner<'a> {
+    args: &'a Args,
+    site: &'a SiteConfig,
+    surroundings: &'a Surroundings,
+    machine: &'a Machine,
+    resolved: &'a Resolved,
+}
+
+impl Tuner<'_> {
+    fn tune(&self, gpus: &Gpus, tuned: &mut Tuned) {
+        let allowed = Linux.get_affinity().unwrap_or_default();
+        let plan = self.plan(gpus, &allowed, &mut tuned.notices);
+        let decisions = self.decisions();
+        let values = RankValues::of(self.machine, &allowed, &plan);
+        let found = self.rendezvous(&plan, to_u32(gpus.own.len()));
+        let ranks = self.ranks(&plan, &allowed, &mut tuned.notices);
+        let tuning = Tuning {
+            profile: &self.resolved.name,
+            decisions: &decisions,
+            values: &values,
+            rendezvous: &found.set,
+            ranks: ranks.as_deref().map(|plan| (plan, &*self.site.shim)),
+        };
+        let changed = changes(&tuning, |name| self.surroundings.var(name));
+        tuned.notices.extend(found.notices.into_iter().chain(changed.notices));
+        if self.resolved.verbose {
+            tuned.table = self.table(&plan, &changed.changes);
+        }
+        if self.resolved.dry_run {
+            return;
+        }
+        // A variable that is taken away and then set again ends up set.
+        tuned.changes.extend(changed.changes);
+        tuned.share = plan.share;
+    }
+
+    fn plan(&self, gpus: &Gpus, allowed: &CpuSet, notices: &mut Vec<Notice>) -> TaskPlan {
+        let (local, own) = (self.surroundings.local, &gpus.own);
+        let tasks = local.map_or(1, |local| local.size.unwrap_or(to_u32(own.len())).max(local.rank + 1));
+        let mode = if local.is_some() { Mode::Rank } else { self.surroundings.command.mode() };
+        // Ranks that see fewer GPUs than there are ranks see each its own; the plan is then made for all that there are.
+        let narrowed = own.len() < usize::try_from(tasks).unwrap_or(0) && gpus.all.len() > own.len();
+        let request = Request {
+            tasks,
+            mode,
+            gpus: if narrowed { gpus.all.clone() } else { own.clone() },
+            cpus: allowed.clone(),
+            mems: Linux.mems_allowed().ok(),
+            binding: self.resolved.binding.clone(),
+            gpu_numa: self.resolved.gpu_numa.clone(),
+            keep_launcher: true,
+        };
+        let layout = Layout::new(self.machine, &request);
+        notices.extend(layout.notices.iter().cloned());
+        let slices: Vec<usize> = own.iter().filter_map(|gpu| gpus.all.iter().position(|other| other == gpu)).collect();
+        let own = if narrowed { Own::These { slices: &slices, turn: 0 } } else { Own::All };
+        layout.task(local.map_or(0, |local| local.rank), own)
+    }
+
+    fn decisions(&self) -> Vec<env::Decision> {
+        let values = StepValues {
+            nodes: self.surroundings.nodes,
+            rocev2_gid_index: needs_gid_index(self.resolved).then(|| self.gid_index()),
+            // The command sees the same files as we do.
+            container: false,
+        };
+        let conf = trusted::read(Path::new(NCCL_CONF), NCCL_CONF_MAX).ok();
+        let conf = conf.map(|bytes| NcclConf::parse(&bytes)).unwrap_or_default();
+        env::decide(self.resolved, |name| self.surroundings.var(name), &conf, &values)
+    }
+
+    /// Of the ports that NCCL will use, as the user says.
+    fn gid_index(&self) -> Result<u32, String> {
+        let filter = self.surroundings.var("NCCL_IB_HCA").unwrap_or_default();
+        let filter = HcaFilter::parse(&filter.to_string_lossy());
+        let index = Fabric::read(Path::new("/")).rocev2_gid_index(&filter, self.resolved.address_range.as_ref());
+        index.map_err(|error| error.to_string())
+    }
+
+    fn rendezvous(&self, plan: &TaskPlan, gpus: u32) -> rendezvous::Decision {
+        if plan.ranks.is_empty() && self.surroundings.command.mode() == Mode::Auto {
+            return rendezvous::Decision::default();
+        }
+        let peers = self.surroundings.pods.as_ref().map(Pods::peers);
+        let (choice, command) = (self.resolved.rendezvous, self.surroundings.command);
+        rendezvous::for_launcher_among(choice, command, gpus, peers, |name| self.surroundings.var(name).is_some())
+    }
+
+    /// The plan for the ranks of a launcher, if they are to be bound and the shim is there.
+    fn ranks(&self, plan: &TaskPlan, allowed: &CpuSet, notices: &mut Vec<Notice>) -> Option<String> {
+        let bound = plan.ranks.iter().any(|rank| rank.share != Share::default());
+        if !self.resolved.workers || !bound {
+            return None;
+        }
+        if !self.site.shim.is_file() {
+            let message = format!("ranks are not bound: there is no `{}`", self.args.shim.display());
+            notices.push(Notice::new(Code::NoShim, message).help("name the library with `--shim`"));
+            return None;
+        }
+        let var = |name: &str| self.surroundings.var(name).map(OsString::into_encoded_bytes);
+        Some(plan_text::encode(allowed, var, &plan.ranks))
+    }
+
+    fn table(&self, plan: &TaskPlan, changes: &[Change]) -> Vec<String> {
+        let mut lines = vec![format!("profile {}", self.resolved.name)];
+        lines.extend(report::table(self.machine, std::slice::from_ref(plan)));
+        lines.extend(changes.iter().map(|(name, value)| match value {
+            Some(value) => format!("{name}={}", value.to_string_lossy()),
+            None => format!("{name} removed"),
+        }));
+        lines
+    }
+}
+
+fn to_u32(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,88 @@
+//! Tells the profile from the command.
+
+use crate::CliError;
+use gpu_tune_engine::profile::Catalog;
+use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
+use std::ffi::OsString;
+
+/// The profile asked for, and the command's words.
+pub(super) fn split<'a>(
+    words: &'a [OsString],
+    catalog: &Catalog,
+    site: &SiteConfig,
+) -> Result<(Spec, &'a [OsString]), CliError> {
+    let (first, rest) = words.split_first().ok_or_else(no_command)?;
+    let text = first.to_str().unwrap_or_default();
+    let (spec, command) = match rest.split_first() {
+        // `PROFILE -- COMMAND`: what stands first must be one.
+        Some((dashes, command)) if dashes == "--" => (parse(text, catalog, site)?, command),
+        _ => match parse(text, catalog, site) {
+            Ok(spec) => (spec, rest),
+            // `h20,verbose train.py` is no command, `train.py` is no profile.
+            Err(error) if text.contains([',', '+']) && !text.contains('/') => return Err(error),
+            Err(_) => (Spec::named("auto"), words),
+        },
+    };
+    if spec.profile == Choice::List {
+        return Err(CliError::usage("`list` starts no command").with_help("see `gpu-tune profile list`".to_owned()));
+    }
+    if command.is_empty() { Err(no_command()) } else { Ok((spec, command)) }
+}
+
+fn parse(text: &str, catalog: &Catalog, site: &SiteConfig) -> Result<Spec, CliError> {
+    let spec: Spec = text.parse().map_err(|error: gpu_tune_engine::spec::SpecError| {
+        CliError::usage(error.to_string()).with_help(error.help())
+    })?;
+    catalog.check(&spec, site).map_err(|error| CliError::usage(error.to_string()).with_help(error.help()))?;
+    Ok(spec)
+}
+
+fn no_command() -> CliError {
+    CliError::usage("no command is given").with_help("write `gpu-tune exec [PROFILE] [--] COMMAND`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The profile and the command, or the message.
+    fn told(line: &str) -> Result<(String, String), String> {
+        let words: Vec<OsString> = line.split_whitespace().map(OsString::from).collect();
+        let (spec, command) =
+            split(&words, &Catalog::builtin(), &SiteConfig::default()).map_err(|error| error.to_string())?;
+        let command: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+        Ok((spec.to_string(), command.join(" ")))
+    }
+
+    fn check(line: &str, profile: &str, command: &str) {
+        assert_eq!(told(line), Ok((profile.to_owned(), command.to_owned())), "{line}");
+    }
+
+    #[test]
+    fn the_first_word_is_a_profile_if_it_names_one() {
+        check("h200 torchrun --nnodes 2 t.py", "h200", "torchrun --nnodes 2 t.py");
+        check("h200,verbose -- t.py -- x", "h200,verbose", "t.py -- x");
+        check("off python t.py", "off", "python t.py");
+        check("auto -- h200", "auto", "h200");
+    }
+
+    #[test]
+    fn otherwise_it_is_the_command() {
+        check("torchrun t.py", "auto", "torchrun t.py");
+        check("./h200,x t.py", "auto", "./h200,x t.py");
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (line, message) in [
+            ("h200", "no command is given"),
+            ("h200 --", "no command is given"),
+            ("nosuch -- t.py", "unknown profile `nosuch`"),
+            ("h20,verbose t.py", "unknown profile `h20`"),
+            ("h200,nosuch t.py", "unknown key `nosuch`"),
+            ("list t.py", "`list` starts no command"),
+        ] {
+            assert_eq!(told(line), Err(message.to_owned()), "{line}");
+        }
+    }
+}
