@@ -9,6 +9,7 @@ use gpu_tune_engine::machine::{LinkLayer, Locality};
 use gpu_tune_engine::plan::{MemKind, Share};
 use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice, PciAddress};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The version of every document here.
 pub const SCHEMA: u32 = 1;
@@ -45,6 +46,46 @@ pub struct TopoDocument {
     pub cores: Vec<CpuSet>,
     /// What a person should hear.
     pub warnings: Vec<Warning>,
+}
+
+/// `gpu-tune verify --json`.
+#[derive(Debug, Serialize)]
+pub struct VerifyDocument {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The ranks, and the launchers that started them.
+    pub ranks: Vec<RankVerdict>,
+}
+
+/// One rank as it runs.
+#[derive(Debug, Serialize)]
+pub struct RankVerdict {
+    /// `SLURM_JOB_ID`.
+    pub job: Option<String>,
+    /// `SLURM_STEP_ID`.
+    pub step: Option<String>,
+    /// `SLURM_LOCALID`.
+    pub task: Option<u32>,
+    /// The local rank that a launcher gave it.
+    pub local_rank: Option<u32>,
+    /// Its processes.
+    pub pids: Vec<u32>,
+    /// How many threads they have.
+    pub threads: usize,
+    /// CPUs of the first process's threads, all together.
+    pub cpus: CpuSet,
+    /// Planned CPUs; `null` without a plan, or when the plan leaves the mask alone.
+    pub planned_cpus: Option<CpuSet>,
+    /// The memory policy as the kernel writes it; `null` where it cannot be read.
+    pub policy: Option<String>,
+    /// Bytes of its memory on each NUMA node.
+    pub bytes: BTreeMap<u32, u64>,
+    /// Whether everything is as planned; `null` without a plan.
+    pub ok: Option<bool>,
+    /// What is not.
+    pub differences: Vec<String>,
+    /// What probably did it.
+    pub blame: Vec<String>,
 }
 
 /// A node.

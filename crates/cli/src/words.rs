@@ -135,3 +135,14 @@ pub fn parser<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T> {
     let words: Vec<&'static str> = T::WORDS.iter().map(|(word, _)| *word).collect();
     PossibleValuesParser::new(words).try_map(|word| T::from_word(&word).ok_or("not one of the words"))
 }
+
+/// A cpulist that is too long for its place is cut at a comma, and its number of CPUs is told.
+pub fn shortened(cpus: &IdSet, room: usize) -> String {
+    let text = list(cpus);
+    if text.len() <= room {
+        return text;
+    }
+    let end = format!(",… ({} CPUs)", cpus.len());
+    let cut = text.char_indices().take_while(|(at, _)| at + end.len() <= room).filter(|(_, c)| *c == ',').last();
+    text.chars().take(cut.map_or(0, |(at, _)| at)).collect::<String>() + &end
+}

@@ -11,6 +11,7 @@ pub mod manual;
 pub mod plan;
 pub mod snapshot;
 pub mod topo;
+pub mod verify;
 
 /// What `gpu-tune` can do.
 #[derive(Debug, Subcommand)]
@@ -21,6 +22,9 @@ pub enum Verb {
     /// Show what gpu-tune would do with a step
     #[command(long_about = text(include_str!("plan/mod.rs")))]
     Plan(Box<plan::Args>),
+    /// Read the running ranks of a job back and compare them with the plan
+    #[command(long_about = text(include_str!("verify/mod.rs")))]
+    Verify(verify::Args),
     /// Read the node and keep what was found in a file
     #[command(long_about = text(include_str!("snapshot.rs")))]
     Snapshot(snapshot::Args),
@@ -38,6 +42,7 @@ impl Verb {
         match self {
             Self::Topo(args) => topo::run(&args),
             Self::Plan(args) => plan::run(&args),
+            Self::Verify(args) => verify::run(&args),
             Self::Snapshot(args) => snapshot::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Manual(args) => manual::run(&args),

@@ -81,7 +81,8 @@ fn text(machine: &Machine, style: Style) -> String {
 
 fn package_lines(number: usize, package: &Package<'_>, style: Style) -> Vec<String> {
     let name = format!("package {number}");
-    let mut lines = vec![format!("{}{}CPUs {}", style.bold(&name), pad(&name, 36), shortened(&package.cpus, 58))];
+    let mut lines =
+        vec![format!("{}{}CPUs {}", style.bold(&name), pad(&name, 36), words::shortened(&package.cpus, 58))];
     for node in &package.nodes {
         lines.push(node_line(node, style));
         lines.extend(hanging_lines(&node.hanging, "    ", style));
@@ -94,7 +95,7 @@ fn node_line(node: &Node<'_>, style: Style) -> String {
     let (name, about) = words::node(node);
     let cpus: CpuSet = node.cores.iter().flat_map(|(_, core)| core.pus.iter()).collect();
     let plain = format!("  {name}  {about}");
-    format!("  {}  {about}{}CPUs {}", style.bold(&name), pad(&plain, 36), shortened(&cpus, 58))
+    format!("  {}  {about}{}CPUs {}", style.bold(&name), pad(&plain, 36), words::shortened(&cpus, 58))
 }
 
 fn hanging_lines(hanging: &Hanging<'_>, indent: &str, style: Style) -> Vec<String> {
@@ -132,15 +133,4 @@ fn nic_line(nic: &Nic, sharing: Option<Sharing>, style: Style) -> String {
 /// The blanks that bring `text` to a column, two at least.
 fn pad(text: &str, column: usize) -> String {
     " ".repeat(column.saturating_sub(text.chars().count()).max(2))
-}
-
-/// A cpulist that is too long for its place is cut at a comma, and its number of CPUs is told.
-fn shortened(cpus: &CpuSet, room: usize) -> String {
-    let text = words::list(cpus);
-    if text.len() <= room {
-        return text;
-    }
-    let end = format!(",… ({} CPUs)", cpus.len());
-    let cut = text.char_indices().take_while(|(at, _)| at + end.len() <= room).filter(|(_, c)| *c == ',').last();
-    text.chars().take(cut.map_or(0, |(at, _)| at)).collect::<String>() + &end
 }

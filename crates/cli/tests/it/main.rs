@@ -7,3 +7,4 @@ mod frame;
 mod plan;
 mod snapshot;
 mod topo;
+mod verify;

@@ -174,6 +174,7 @@ fn the_admins_directory_is_read_where_it_is_named() {
     let removed = serde_json::json!({"name": "NCCL_DEBUG", "value": null, "action": "unset", "from": "profile site"});
     assert_eq!(*found("NCCL_DEBUG"), removed);
     assert_eq!(found("CUDA_DEVICE_ORDER")["from"], "profile base");
+    assert_eq!(found("NCCL_IB_HCA")["value"], "=mlx5_5", "the NIC on the GPU's own switch");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What differs from task to task, computed from the plan.
 
 use super::RankValues;
-use crate::plan::{Share, TaskPlan};
+use crate::plan::{Share, TaskPlan, nics};
 use crate::{CpuSet, Machine};
 
 impl RankValues {
@@ -17,7 +17,7 @@ impl RankValues {
             local_rank: Some(task.local_id),
             gpu_uuid: gpu.and_then(|gpu| gpu.uuid.clone()),
             gpu_pci: gpu.map(|gpu| gpu.pci.to_string()),
-            near_nics: None,
+            near_nics: near_nics(machine, task),
         }
     }
 }
@@ -30,4 +30,11 @@ fn smallest(task: &TaskPlan, allowed: &CpuSet, count: impl Fn(&CpuSet) -> usize)
     };
     let counts = shares.iter().map(|share| count(share.cpus.as_ref().unwrap_or(allowed)));
     counts.min().and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
+}
+
+/// The NICs nearest to the task's first GPU, as NCCL_IB_HCA and UCX_NET_DEVICES list them.
+fn near_nics(machine: &Machine, task: &TaskPlan) -> Option<String> {
+    let nics = nics::nearest(machine, *task.gpus.first()?);
+    let names: Vec<&str> = nics.iter().map(|nic| nic.name.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(","))
 }

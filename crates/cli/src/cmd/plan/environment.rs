@@ -1,31 +1,12 @@
 //! What is done to the environment of each task.
 
-use super::{Args, Planned};
+use super::Planned;
 use crate::json::EnvObject;
-use gpu_tune_engine::env::{
-    self, Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, RankValues, StepValues, needs_gid_index,
-};
+use gpu_tune_engine::env::{Change, Decision, RankValues};
 use gpu_tune_engine::plan::TaskPlan;
-use gpu_tune_engine::profile::{Action, Resolved};
+use gpu_tune_engine::profile::Action;
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{Code, CpuSet, IdSet, Machine, Notice, trusted};
-use std::path::Path;
-
-/// Decides once for the step. Outside `--topology` the variables that are set here count as exported by the user.
-pub(super) fn decide(args: &Args, resolved: &Resolved) -> Vec<Decision> {
-    let replayed = args.source.topology.is_some();
-    let gid = || Err("the addresses of this node's ports were not looked at".to_owned());
-    let values =
-        StepValues { nodes: Some(args.nodes), rocev2_gid_index: needs_gid_index(resolved).then(gid), container: false };
-    let user = |name: &str| if replayed { None } else { std::env::var_os(name) };
-    env::decide(resolved, user, &nccl_conf(replayed), &values)
-}
-
-fn nccl_conf(replayed: bool) -> NcclConf {
-    let read = || trusted::read(Path::new(NCCL_CONF), NCCL_CONF_MAX).ok();
-    let bytes = if replayed { None } else { read() };
-    bytes.map(|bytes| NcclConf::parse(&bytes)).unwrap_or_default()
-}
+use gpu_tune_engine::{Code, CpuSet, IdSet, Machine, Notice};
 
 /// One task's variables: those that are set or removed. What stays as the user has it is not named.
 pub(super) fn of_task(decisions: &[Decision], machine: &Machine, allowed: &CpuSet, task: &TaskPlan) -> Vec<EnvObject> {

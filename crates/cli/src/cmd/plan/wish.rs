@@ -2,10 +2,13 @@
 
 use super::Args;
 use crate::CliError;
-use gpu_tune_engine::machine::Nic;
-use gpu_tune_engine::profile::{Catalog, Facts, ProfileError, Resolved};
+use gpu_tune_engine::env::{NCCL_CONF, NCCL_CONF_MAX, NcclConf};
+use gpu_tune_engine::fabric::Fabric;
+use gpu_tune_engine::profile::{Catalog, Facts, ProfileError};
 use gpu_tune_engine::spec::{Choice, SiteConfig, Spec, SpecError};
-use gpu_tune_engine::{Machine, Notice};
+use gpu_tune_engine::tune::{self, Host, Tuned};
+use gpu_tune_engine::{Machine, Notice, trusted};
+use std::path::Path;
 
 /// Reads the first argument; the options win over its keys.
 pub(super) fn spec(args: &Args) -> Result<Spec, CliError> {
@@ -34,10 +37,28 @@ pub(super) fn check(catalog: &Catalog, spec: &Spec, site: &SiteConfig) -> Result
     catalog.check(spec, site).map_err(refused)
 }
 
-/// What the profile comes to.
-pub(super) fn resolve(catalog: &Catalog, spec: &Spec, site: &SiteConfig, facts: &Facts) -> Result<Resolved, CliError> {
-    let resolved = catalog.resolve(spec, site, facts).map_err(refused)?;
-    resolved.ok_or_else(|| CliError::nothing(format!("`{}` leaves every step alone", spec.profile)))
+/// What the profile comes to, with what becomes of each variable. Outside `--topology` what is exported here counts as the
+/// user's own.
+pub(super) fn tune(
+    args: &Args,
+    (catalog, spec, site): (&Catalog, &Spec, &SiteConfig),
+    facts: Facts,
+    machine: &Machine,
+) -> Result<Tuned, CliError> {
+    let replayed = args.source.topology.is_some();
+    let host = Host {
+        user: &|name| if replayed { None } else { std::env::var_os(name) },
+        nccl_conf: &if replayed { NcclConf::default() } else { nccl_conf() },
+        fabric: &|| if replayed { Fabric::of_machine(&machine.nics) } else { Fabric::read(Path::new("/")) },
+    };
+    let tuned = tune::tune(catalog, spec, site, facts, &host).map_err(refused)?;
+    tuned.ok_or_else(|| CliError::nothing(format!("`{}` leaves every step alone", spec.profile)))
+}
+
+/// This node's file, if root alone can have written it, as the plugin takes it.
+fn nccl_conf() -> NcclConf {
+    let bytes = trusted::read(Path::new(NCCL_CONF), NCCL_CONF_MAX).ok();
+    bytes.map(|bytes| NcclConf::parse(&bytes)).unwrap_or_default()
 }
 
 fn refused(error: ProfileError) -> CliError {
@@ -62,9 +83,7 @@ pub(super) fn facts(args: &Args, machine: &Machine, gpus: &[usize], tasks: u32) 
         gpus: gpus.iter().map(model).collect(),
         nodes: Some(args.nodes),
         tasks_per_node: Some(tasks),
-        link_layers: machine.nics.iter().filter(|nic| nic.active()).filter_map(Nic::link_layer).collect(),
-        container: false,
         arch: arch.to_owned(),
-        slurm_version: None,
+        ..Facts::default()
     }
 }

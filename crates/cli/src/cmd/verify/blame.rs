@@ -1,0 +1,125 @@
+//! What may have undone the plan, as far as environment and ancestors tell.
+
+use super::group::Group;
+use crate::proc::{Environ, Proc};
+use gpu_tune_engine::CpuSet;
+use gpu_tune_engine::launch::preload;
+
+/// Name, whether a value binds, what happens then.
+type Variable = (&'static str, fn(&str) -> bool, &'static str);
+
+/// Variables that make a library or framework bind on its own: the name, the values that do so, and what they do.
+const VARIABLES: [Variable; 8] = [
+    ("NCCL_IGNORE_CPU_AFFINITY", truthy, "NCCL gives its threads all CPUs near the GPU"),
+    ("TLLM_NUMA_AWARE_WORKER_AFFINITY", truthy, "TensorRT-LLM binds its workers itself"),
+    ("GOMP_CPU_AFFINITY", set, "libgomp places its threads itself"),
+    ("KMP_AFFINITY", set, "Intel's OpenMP places its threads itself"),
+    ("OMP_PLACES", set, "OpenMP places its threads itself"),
+    ("OMP_PROC_BIND", binds, "OpenMP places its threads itself"),
+    ("VLLM_CPU_OMP_THREADS_BIND", set, "vLLM binds its threads itself"),
+    ("SGLANG_SET_CPU_AFFINITY", truthy, "SGLang binds its processes itself"),
+];
+
+/// Programs and flags that bind what they start: words of the command line, and what they do.
+const COMMANDS: [(&[&str], &str); 6] = [
+    (&["numactl"], "binds what it starts"),
+    (&["taskset"], "binds what it starts"),
+    (&["--bind_cores_to_rank"], "makes deepspeed start every rank with numactl"),
+    (&["--numa-binding"], "makes torchrun bind its workers itself"),
+    (&["mpirun", "mpiexec", "prterun", "orterun"], "binds its ranks by default: give it `--bind-to none`"),
+    (&["--cpu-bind"], "is the user's own wish, which gpu-tune leaves alone"),
+];
+
+fn set(value: &str) -> bool {
+    !value.is_empty()
+}
+
+fn truthy(value: &str) -> bool {
+    !matches!(value, "" | "0" | "false" | "False")
+}
+
+fn binds(value: &str) -> bool {
+    !matches!(value.to_ascii_lowercase().as_str(), "" | "false")
+}
+
+/// Everything that may have done it, the surest first.
+pub(super) fn suspects(proc: &Proc, group: &Group, cpus: &CpuSet) -> Vec<String> {
+    let mut suspects: Vec<String> = variables(&group.environ).collect();
+    let first = group.pids.first().copied().unwrap_or_default();
+    suspects.extend(commands(proc, first));
+    suspects.extend(never_bound(group, cpus));
+    suspects
+}
+
+fn variables(environ: &Environ) -> impl Iterator<Item = String> + '_ {
+    VARIABLES.iter().filter_map(|(name, does, what)| {
+        let value = environ.get(*name).filter(|value| does(value))?;
+        Some(format!("{name}={value}: {what}"))
+    })
+}
+
+/// The process and what is above it, as long as it belongs to the job.
+fn commands(proc: &Proc, pid: u32) -> Vec<String> {
+    const GENERATIONS: usize = 16;
+    let line = std::iter::successors(Some(pid), |pid| Some(proc.parent(*pid)).filter(|parent| *parent > 1));
+    let mut found = Vec::new();
+    for pid in line.take(GENERATIONS) {
+        let words = proc.cmdline(pid).unwrap_or_default();
+        if words.first().is_some_and(|word| word.starts_with("slurmstepd")) {
+            break;
+        }
+        for (marks, what) in COMMANDS {
+            if let Some(word) = words.iter().find(|word| marks.iter().any(|mark| is(word, mark))) {
+                found.push(format!("`{word}` of process {pid} {what}"));
+            }
+        }
+    }
+    found
+}
+
+/// A flag, with or without a value, or a program by its file name.
+fn is(word: &str, mark: &str) -> bool {
+    match mark.starts_with("--") {
+        true => word.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')),
+        false => word.rsplit('/').next() == Some(mark),
+    }
+}
+
+/// A rank that still has its launcher's CPUs.
+fn never_bound(group: &Group, cpus: &CpuSet) -> Option<String> {
+    group.planned.local_rank.filter(|_| *cpus == group.planned.launchers)?;
+    let list = group.environ.get(preload::LD_PRELOAD).map(String::as_str).unwrap_or_default();
+    Some(match preload::without_shim(list) {
+        None => "the launcher started it without gpu-tune's part of LD_PRELOAD".to_owned(),
+        Some(_) => {
+            "it has its launcher's CPUs, so it was never bound: a rank made without exec (`mp.spawn`, `--run-path`), a \
+             static program, or a memory policy set before"
+                .to_owned()
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_values_that_bind_are_suspects() {
+        let environ = |entries: &[(&str, &str)]| -> Environ {
+            entries.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        let said = |entries: &[(&str, &str)]| variables(&environ(entries)).collect::<Vec<_>>();
+        assert_eq!(
+            said(&[("NCCL_IGNORE_CPU_AFFINITY", "1")]),
+            ["NCCL_IGNORE_CPU_AFFINITY=1: NCCL gives its threads all CPUs near the GPU"]
+        );
+        assert!(said(&[("NCCL_IGNORE_CPU_AFFINITY", "0"), ("OMP_PROC_BIND", "FALSE"), ("OMP_PLACES", "")]).is_empty());
+    }
+
+    #[test]
+    fn words_are_known_as_programs_and_as_flags() {
+        assert!(is("/usr/bin/numactl", "numactl") && !is("my-numactl", "numactl"));
+        assert!(is("--numa-binding=node", "--numa-binding") && is("--numa-binding", "--numa-binding"));
+        assert!(!is("--numa-bindings", "--numa-binding"));
+    }
+}

@@ -1,0 +1,78 @@
+//! `gpu-tune verify` reads back the running ranks of a job on this node and says, in one line for each, whether they are
+//! where the plan put them: the CPUs of all their threads, their memory policy, on which NUMA nodes their memory is, and
+//! whether the variables that gpu-tune set still have its values.
+//!
+//! The plan is the one that the job carries in GPU_TUNE_PLAN; nothing is computed anew. Where something differs, what
+//! undid it is named as far as it can be seen: NCCL_IGNORE_CPU_AFFINITY, OpenMP's own binding, a framework's binder,
+//! numactl, a launcher that binds its ranks itself or drops LD_PRELOAD. Threads that have fewer CPUs than their rank are
+//! no difference: they are still where they belong.
+//!
+//! Without options every tuned process of this node is looked at; inside a job, that job's. Run it as the job's user or as
+//! root. The exit status is 1 when something differs, or when there is nothing to look at.
+
+mod blame;
+mod group;
+mod judge;
+mod planned;
+mod show;
+
+use crate::proc::Proc;
+use crate::style::Style;
+use crate::{CliError, output};
+use group::Group;
+use judge::Verdict;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `gpu-tune verify`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The job, as its processes know it (SLURM_JOB_ID) [default: the one this runs in, else all]
+    #[arg(long, value_name = "ID", conflicts_with = "pid")]
+    job: Option<String>,
+    /// A process; may be given several times
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Read processes below this directory instead of /proc, for tests
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/proc")]
+    proc: PathBuf,
+}
+
+/// Reads the ranks and compares.
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let proc = Proc::at(&args.proc);
+    let groups = groups(args, &proc)?;
+    let verdicts: Vec<Verdict> = groups.iter().map(|group| judge::judge(&proc, group)).collect();
+    if args.json {
+        output::print_json(&show::document(&verdicts))?;
+    } else {
+        output::print(&show::text(&verdicts, Style::stdout()))?;
+    }
+    let differs = verdicts.iter().any(|verdict| !verdict.differences.is_empty());
+    Ok(ExitCode::from(u8::from(differs)))
+}
+
+/// The ranks to look at; none is an error.
+fn groups(args: &Args, proc: &Proc) -> Result<Vec<Group>, CliError> {
+    let job = args.job.clone().or_else(|| std::env::var("SLURM_JOB_ID").ok());
+    let scope = match (args.pid.as_slice(), &job) {
+        ([], Some(job)) => group::Scope::Job(job),
+        ([], None) => group::Scope::Node,
+        (pids, _) => group::Scope::Pids(pids),
+    };
+    let found = group::find(proc, scope);
+    if !found.groups.is_empty() {
+        return Ok(found.groups);
+    }
+    let whose = match scope {
+        group::Scope::Job(job) => format!("job {job} has no process on this node that gpu-tune tuned"),
+        group::Scope::Node => "no process on this node was tuned by gpu-tune".to_owned(),
+        group::Scope::Pids(_) => "none of these processes can be read".to_owned(),
+    };
+    let hidden = found.hidden > 0;
+    let help = hidden.then(|| format!("{} processes could not be read: run this as root", found.hidden));
+    Err(CliError::nothing(whose).with_help(help))
+}

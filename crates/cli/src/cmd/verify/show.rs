@@ -1,0 +1,168 @@
+//! What was found, for people and for programs.
+
+use super::judge::Verdict;
+use crate::json::{RankVerdict, SCHEMA, VerifyDocument};
+use crate::proc::{Environ, Memory};
+use crate::style::Style;
+use crate::words;
+use gpu_tune_engine::launch::ours;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A heading, one line for each rank, then what differs, then the environment that NCCL sees.
+pub(super) fn text(verdicts: &[Verdict<'_>], style: Style) -> String {
+    let names = Names::of(verdicts);
+    let mut rows = vec![["rank", "pid", "threads", "CPUs", "policy", "memory", ""].map(str::to_owned)];
+    rows.extend(verdicts.iter().map(|verdict| row(verdict, &names, style)));
+    let mut text = names.heading.as_ref().map(|heading| style.bold(heading) + "\n").unwrap_or_default();
+    text += &words::columns(&rows);
+    for verdict in verdicts {
+        text += &details(verdict, &names, style);
+    }
+    text += &environment(verdicts, &names, style);
+    text
+}
+
+fn row(verdict: &Verdict<'_>, names: &Names, style: Style) -> [String; 7] {
+    let group = verdict.group;
+    let state = match (verdict.differences.is_empty(), &group.planned.share) {
+        (false, _) => style.bad("differs"),
+        (true, None) => style.warn("no plan"),
+        (true, Some(_)) => style.good("ok"),
+    };
+    [
+        names.name(verdict),
+        group.pids.first().map(u32::to_string).unwrap_or_default(),
+        verdict.threads.to_string(),
+        words::shortened(&verdict.cpus, 40),
+        verdict.memory.as_ref().map_or("?".to_owned(), |memory| memory.policy.clone()),
+        verdict.memory.as_ref().map_or("?".to_owned(), where_memory_is),
+        state,
+    ]
+}
+
+/// How ranks are called: as in the plan, behind job and step where there are several of them.
+struct Names {
+    /// Job and step, where they are the same for all.
+    heading: Option<String>,
+    one_task: bool,
+}
+
+impl Names {
+    fn of(verdicts: &[Verdict<'_>]) -> Self {
+        let steps: BTreeSet<String> = verdicts.iter().map(step).collect();
+        let tasks: BTreeSet<Option<u32>> = verdicts.iter().map(|verdict| verdict.group.name.task).collect();
+        let only = steps.first().filter(|step| steps.len() == 1 && !step.is_empty());
+        Self { heading: only.cloned(), one_task: tasks.len() <= 1 && steps.len() <= 1 }
+    }
+
+    /// `0`, `launcher`, `1.0` for rank 0 of launcher 1.
+    fn name(&self, verdict: &Verdict<'_>) -> String {
+        let name = &verdict.group.name;
+        let task = name.task.map_or("-".to_owned(), |task| task.to_string());
+        let who = match name.local_rank {
+            Some(rank) if self.one_task => rank.to_string(),
+            Some(rank) => format!("{task}.{rank}"),
+            None if !verdict.group.planned.launcher => task,
+            None if self.one_task => "launcher".to_owned(),
+            None => format!("launcher {task}"),
+        };
+        let step = step(verdict);
+        if self.heading.is_some() || step.is_empty() { who } else { format!("{step}, {who}") }
+    }
+}
+
+/// `job 42, step 0`.
+fn step(verdict: &Verdict<'_>) -> String {
+    match (verdict.group.name.job.as_str(), verdict.group.name.step.as_str()) {
+        ("", _) => String::new(),
+        (job, "") => format!("job {job}"),
+        (job, step) => format!("job {job}, step {step}"),
+    }
+}
+
+/// `98 % on 1, of 12.3 GiB`.
+fn where_memory_is(memory: &Memory) -> String {
+    let total: u64 = memory.bytes.values().sum();
+    let most = memory.bytes.iter().max_by_key(|(_, bytes)| **bytes);
+    match most {
+        Some((node, bytes)) if total > 0 => format!("{} % on {node}, of {}", bytes * 100 / total, size(total)),
+        _ => "none".to_owned(),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    // Two digits at least, so that nothing is rounded away.
+    match [30, 20].into_iter().find(|shift| bytes >> shift >= 10) {
+        Some(30) => format!("{} GiB", bytes >> 30),
+        Some(shift) => format!("{} MiB", bytes >> shift),
+        None => format!("{} KiB", bytes >> 10),
+    }
+}
+
+fn details(verdict: &Verdict<'_>, names: &Names, style: Style) -> String {
+    let lines: Vec<String> = [("", &verdict.differences), ("probably: ", &verdict.blame), ("", &verdict.notes)]
+        .into_iter()
+        .flat_map(|(word, lines)| lines.iter().map(move |line| format!("  {word}{line}\n")))
+        .collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    format!("\n{}\n{}", style.bold(format!("rank {}", names.name(verdict))), lines.concat())
+}
+
+/// Variables that libraries below the framework read, with whose value it is, and where ranks differ.
+fn environment(verdicts: &[Verdict<'_>], names: &Names, style: Style) -> String {
+    let environs: Vec<&Environ> = verdicts.iter().map(|verdict| &verdict.group.environ).collect();
+    let variables: BTreeSet<&str> = environs.iter().flat_map(|environ| environ.keys().map(String::as_str)).collect();
+    let mut rows = Vec::new();
+    for name in variables.into_iter().filter(|name| matters(name)) {
+        let mut values: BTreeMap<(Option<&String>, bool), Vec<String>> = BTreeMap::new();
+        for verdict in verdicts {
+            let environ = &verdict.group.environ;
+            let ours = is_ours(environ, name);
+            values.entry((environ.get(name), ours)).or_default().push(names.name(verdict));
+        }
+        let several = values.len() > 1;
+        for ((value, ours), ranks) in values {
+            let what = value.map_or(format!("{name} unset"), |value| format!("{name}={value}"));
+            let whose = if ours { "gpu-tune" } else { "user or image" };
+            let ranks = if several { format!("ranks {}", ranks.join(", ")) } else { String::new() };
+            rows.push([format!("  {what}"), if value.is_some() { whose.to_owned() } else { String::new() }, ranks]);
+        }
+    }
+    if rows.is_empty() { String::new() } else { format!("\n{}\n{}", style.bold("environment"), words::columns(&rows)) }
+}
+
+fn matters(name: &str) -> bool {
+    ["NCCL_", "CUDA_", "OMP_", "UCX_", "TORCH_NCCL_", "GLOO_"].iter().any(|start| name.starts_with(start))
+}
+
+fn is_ours(environ: &Environ, name: &str) -> bool {
+    let look = |wanted: &str| environ.get(wanted).map(Into::into);
+    ours::undo(look).iter().any(|(ours, _)| ours == name)
+}
+
+/// The document.
+pub(super) fn document(verdicts: &[Verdict<'_>]) -> VerifyDocument {
+    VerifyDocument { schema: SCHEMA, ranks: verdicts.iter().map(object).collect() }
+}
+
+fn object(verdict: &Verdict<'_>) -> RankVerdict {
+    let group = verdict.group;
+    let planned = group.planned.share.as_ref();
+    RankVerdict {
+        job: Some(group.name.job.clone()).filter(|job| !job.is_empty()),
+        step: Some(group.name.step.clone()).filter(|step| !step.is_empty()),
+        task: group.name.task,
+        local_rank: group.name.local_rank,
+        pids: group.pids.clone(),
+        threads: verdict.threads,
+        cpus: verdict.cpus.clone(),
+        planned_cpus: planned.and_then(|share| share.cpus.clone()),
+        policy: verdict.memory.as_ref().map(|memory| memory.policy.clone()),
+        bytes: verdict.memory.as_ref().map(|memory| memory.bytes.clone()).unwrap_or_default(),
+        ok: planned.map(|_| verdict.differences.is_empty()),
+        differences: verdict.differences.clone(),
+        blame: verdict.blame.clone(),
+    }
+}

@@ -1,0 +1,158 @@
+//! `gpu-tune verify` on described and on real processes.
+
+use crate::common::{gpu_tune, scratch, told};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A process of a described /proc.
+struct Process<'a> {
+    pid: u32,
+    parent: u32,
+    cmdline: &'a str,
+    environ: &'a [&'a str],
+    /// The CPUs of each thread.
+    threads: &'a [&'a str],
+    policy: &'a str,
+}
+
+fn write(path: PathBuf, text: &str) {
+    fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+    fs::write(path, text).expect("a file");
+}
+
+impl Process<'_> {
+    fn write(&self, root: &Path) {
+        let folder = root.join(self.pid.to_string());
+        write(folder.join("environ"), &(self.environ.join("\0") + "\0"));
+        write(folder.join("cmdline"), &(self.cmdline.replace(' ', "\0") + "\0"));
+        write(folder.join("status"), &format!("Name:\tpython\nPPid:\t{}\n", self.parent));
+        for (number, cpus) in (0..).zip(self.threads) {
+            let tid = self.pid + number;
+            let status = format!("Name:\tpython\nPPid:\t1\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t0-1\n");
+            write(folder.join(format!("task/{tid}/status")), &status);
+        }
+        let maps = format!(
+            "5500 {0} file=/usr/bin/python mapped=8 N0=8 kernelpagesize_kB=4\n\
+             7ffc00000000 {0} stack anon=92 dirty=92 N1=92 kernelpagesize_kB=4\n",
+            self.policy
+        );
+        write(folder.join("numa_maps"), &maps);
+    }
+}
+
+const PLAN: &str = "GPU_TUNE_PLAN=1;0-31;;0-15:p0;16-31:p1";
+const SHIM: &str = "LD_PRELOAD=/opt/lib/libgpu_tune_preload.so";
+const COMMON: [&str; 6] =
+    ["SLURM_JOB_ID=42", "SLURM_STEP_ID=0", "SLURM_LOCALID=0", "GPU_TUNE_PROFILE=h200", PLAN, SHIM];
+
+/// What a worker of torchrun has in its environment.
+fn worker<'a>(without: &str, more: &[&'a str]) -> Vec<&'a str> {
+    let kept = COMMON.iter().copied().filter(|entry| *entry != without);
+    kept.chain(more.iter().copied()).collect()
+}
+
+fn rank1<'a>(environ: &'a [&'a str]) -> Process<'a> {
+    Process { pid: 300, parent: 100, cmdline: "python3 train.py", environ, threads: &["16-31"], policy: "prefer:1" }
+}
+
+/// What is said of torchrun with two workers, the second being this one.
+fn torchrun(name: &str, last: &Process<'_>) -> String {
+    let root = scratch(name);
+    let agent = Process {
+        pid: 100,
+        parent: 90,
+        cmdline: "python3 /usr/bin/torchrun train.py",
+        environ: &COMMON,
+        threads: &["0-31", "0-31"],
+        policy: "default",
+    };
+    let environ = worker("", &["LOCAL_RANK=0", "NCCL_DEBUG=WARN"]);
+    let rank0 = Process { pid: 200, environ: &environ, threads: &["0-15", "3"], policy: "prefer:0", ..rank1(&[]) };
+    let loader = Process { pid: 210, parent: 200, threads: &["0-15"], ..rank0 };
+    let stranger = Process { pid: 400, environ: &["SLURM_JOB_ID=43", "PATH=/bin"], ..rank1(&[]) };
+    [&agent, &rank0, &loader, last, &stranger].iter().for_each(|process| process.write(&root));
+    told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]))
+}
+
+#[test]
+fn ranks_that_are_where_they_belong_get_one_line_each() {
+    let environ = worker("", &["LOCAL_RANK=1", "NCCL_DEBUG=WARN"]);
+    insta::assert_snapshot!("as_planned", torchrun("verify-fine", &rank1(&environ)));
+}
+
+#[test]
+fn a_rank_that_lost_the_shim_is_told_with_the_reason() {
+    let environ = worker(SHIM, &["LOCAL_RANK=1", "NCCL_DEBUG=INFO"]);
+    let lost = Process { threads: &["0-31"], policy: "default", ..rank1(&environ) };
+    insta::assert_snapshot!("lost_shim", torchrun("verify-shim", &lost));
+}
+
+#[test]
+fn threads_that_nccl_moved_are_told_apart_from_the_rank() {
+    let environ = worker("", &["LOCAL_RANK=1", "NCCL_IGNORE_CPU_AFFINITY=1"]);
+    let text = torchrun("verify-nccl", &Process { threads: &["16-31", "0-63"], ..rank1(&environ) });
+    assert!(text.starts_with("exit 1\n"), "{text}");
+    let expected = "1 of 2 threads may run outside CPUs 16-31: `python`, thread 301 of process 300, on 0-63";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("probably: NCCL_IGNORE_CPU_AFFINITY=1: NCCL gives its threads all CPUs"), "{text}");
+}
+
+#[test]
+fn numactl_above_a_rank_is_named() {
+    let environ = worker("", &["LOCAL_RANK=1"]);
+    let numactl = Process { cmdline: "numactl --membind=0 python3 train.py", policy: "bind:0", ..rank1(&environ) };
+    let text = torchrun("verify-numactl", &numactl);
+    assert!(text.contains("memory policy is `bind:0`, planned is `prefer:1`"), "{text}");
+    assert!(text.contains("probably: `numactl` of process 300 binds what it starts"), "{text}");
+}
+
+#[test]
+fn a_variable_that_no_longer_has_our_value_is_named() {
+    let environ = worker("", &["LOCAL_RANK=1", "GPU_TUNE_SET=NCCL_DEBUG=00000000"]);
+    let text = torchrun("verify-set", &rank1(&environ));
+    assert!(text.contains("changed since gpu-tune set them: NCCL_DEBUG"), "{text}");
+}
+
+#[test]
+fn a_job_without_tuned_processes_exits_with_1() {
+    let root = scratch("verify-none");
+    let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    assert_eq!(
+        text,
+        "exit 1\n--- stdout\n--- stderr\n\
+         gpu-tune: error: job 42 has no process on this node that gpu-tune tuned\n"
+    );
+}
+
+/// A process of our own, ended with the test.
+struct Running(Child);
+
+impl Running {
+    fn with_plan(plan: &str) -> Self {
+        let mut command = Command::new("sleep");
+        command.arg("60").env("GPU_TUNE_PLAN", plan).env("GPU_TUNE_PROFILE", "h200").stdin(Stdio::null());
+        Self(command.spawn().expect("sleep starts"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_real_process_is_read_back_from_the_kernel() {
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    let here = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("CPUs").trim();
+    for (plan, code) in [(format!("1;{here};;{here}"), 0), ("1;4000;;4000".to_owned(), 1)] {
+        let running = Running::with_plan(&plan);
+        let output = gpu_tune(&["verify", "--json", "--pid", &running.0.id().to_string()]);
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(output.status.code(), Some(code), "{value}");
+        assert_eq!(value["ranks"][0]["cpus"], here);
+        assert_eq!(value["ranks"][0]["ok"], code == 0);
+    }
+}
