@@ -18,6 +18,8 @@ pub struct Decision {
     pub outcome: Outcome,
     /// Why, where it is not simply the profile's value; else empty.
     pub reason: String,
+    /// Right only in a task that gpu-tune binds.
+    pub(super) only_bound: bool,
     /// The value is a number and at most this.
     pub(super) at_most: Option<Template>,
     /// Put before the value that is there.
@@ -50,6 +52,8 @@ pub struct RankValues {
     pub threads: Option<u32>,
     /// The task is a launcher: nothing that differs from rank to rank can be set.
     pub launcher: bool,
+    /// The task is not bound: nobody knows the machine, or the user binds it himself.
+    pub unbound: bool,
     /// `{local_rank}`.
     pub local_rank: Option<u32>,
     /// `{gpu_uuid}`.
@@ -78,6 +82,9 @@ pub enum Change {
 impl Decision {
     /// What to do in one task. `current` is what the variable holds in the task's environment now, after any container.
     pub fn for_rank(&self, values: &RankValues, current: Option<&OsStr>) -> Change {
+        if self.only_bound && values.unbound && matches!(self.outcome, Outcome::Set(_)) {
+            return Change::LeftOut("the task is not bound".to_owned());
+        }
         match self.value(values) {
             Ok(change) => self.joined(change, values, current),
             Err(reason) => Change::LeftOut(reason),

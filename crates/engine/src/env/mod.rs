@@ -82,6 +82,7 @@ fn decide_one(
         origin: first.origin.clone(),
         outcome: Outcome::Leave,
         reason: String::new(),
+        only_bound: first.only_bound(),
         at_most: None,
         prepend: joins[0].map(|rule| known(&rule.value, values)),
         append: joins[1].map(|rule| known(&rule.value, values)),

@@ -14,6 +14,7 @@ impl RankValues {
             }),
             threads: smallest(task, allowed, CpuSet::len),
             launcher: !task.ranks.is_empty(),
+            unbound: task.share.cpus.is_none() && task.ranks.iter().all(|rank| rank.share.cpus.is_none()),
             local_rank: Some(task.local_id),
             gpu_uuid: gpu.and_then(|gpu| gpu.uuid.clone()),
             gpu_pci: gpu.map(|gpu| gpu.pci.to_string()),

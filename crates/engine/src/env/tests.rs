@@ -152,3 +152,12 @@ fn the_gid_index_is_set_or_left_with_the_reason() {
     assert_eq!(left.for_rank(&RankValues::default(), None), Change::Nothing);
     assert_eq!(left.reason, "mlx5_0 has it at 3, mlx5_1 at 5");
 }
+
+#[test]
+fn what_keeps_frameworks_from_binding_is_set_only_in_a_bound_task() {
+    let case = Case { env: "I_MPI_PIN = \"0\"", builtin: true, ..Case::default() };
+    let unbound = RankValues { unbound: true, ..RankValues::default() };
+    assert_eq!(case.change(), set("0"));
+    assert_eq!(case.run(&unbound).0, Change::LeftOut("the task is not bound".into()));
+    assert_eq!(Case { user: &[("I_MPI_PIN", "1")], ..case }.run(&unbound).0, his("1"));
+}

@@ -23,11 +23,9 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value<'_>, layer: &Arc<str>,
     let mut rules = Vec::new();
     for (key, value) in table {
         let Some(name) = name(reader, key) else { continue };
-        let origin = |reader: &Reader<'_>, place: &std::ops::Range<usize>| Origin {
-            layer: layer.clone(),
-            file: source.file.clone(),
-            line: reader.line(place),
-            builtin: source.builtin,
+        let origin = |reader: &Reader<'_>, place: &std::ops::Range<usize>| {
+            let (line, column) = reader.position(place);
+            Origin { layer: layer.clone(), file: source.file.clone(), line, column, builtin: source.builtin }
         };
         match value.get_ref() {
             DeValue::Array(items) if items.len() <= bounds::LIST => {

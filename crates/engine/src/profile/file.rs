@@ -168,7 +168,7 @@ pub(super) fn each(
 fn inherits(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Inherits> {
     let name = reader.string(value, bounds::VALUE)?;
     if is_name(&name) && !RESERVED.contains(&name.as_str()) {
-        return Some(Inherits { name, line: reader.line(&value.span()) });
+        return Some(Inherits { name, line: reader.position(&value.span()).0 });
     }
     reader.error(value.span(), format!("expected the name of a profile, found `{}`", shown(&name)), None);
     None

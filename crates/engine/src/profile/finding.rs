@@ -29,6 +29,8 @@ pub struct Origin {
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
     /// Whether the file came with gpu-tune.
     pub builtin: bool,
 }

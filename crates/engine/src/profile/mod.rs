@@ -11,11 +11,13 @@
 mod auto;
 mod builtin;
 mod catalog;
+mod check;
 mod env_table;
 mod error;
 mod file;
 mod finding;
 mod glob;
+pub mod known;
 mod lock;
 mod refused;
 mod resolve;
@@ -25,6 +27,7 @@ mod toml_reader;
 mod when;
 
 pub use catalog::{Catalog, Entry};
+pub use check::check;
 pub use error::ProfileError;
 pub use file::{BindPart, Inherits, Memlock, Profile};
 pub use finding::{Finding, Kind, Origin, Source};

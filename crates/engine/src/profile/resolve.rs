@@ -1,11 +1,12 @@
 //! Puts profiles and layers on top of each other and keeps what applies to a step.
 
 use super::catalog::told;
+use super::known::{self, Trait};
 use super::rule::Slot;
 use super::{Catalog, Facts, Finding, Kind, Memlock, Origin, Profile, ProfileError, Rule, auto, lock};
 use crate::fabric::AddressRange;
 use crate::plan::Binding;
-use crate::spec::{Choice, Keys, Lock, Rendezvous, SiteConfig, Spec};
+use crate::spec::{Choice, CpuPolicy, Keys, Lock, Rendezvous, SiteConfig, Spec};
 use crate::{Code, Notice, PciAddress};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -199,7 +200,7 @@ impl<'a> Stack<'a> {
             if done.contains(&place) {
                 continue;
             }
-            match self.applies(rule) {
+            match self.applies(profile, rule) {
                 Ok(()) => {
                     done.push(place);
                     self.env.insert((rule.name.clone(), rule.slot()), rule.clone());
@@ -215,14 +216,28 @@ impl<'a> Stack<'a> {
         }));
     }
 
-    fn applies(&self, rule: &Rule) -> Result<(), String> {
+    fn applies(&mut self, profile: &Profile, rule: &Rule) -> Result<(), String> {
         if rule.uniform && self.facts.nodes != Some(1) {
             let by_auto = self.auto.then(|| "`auto` picks the profile node by node".to_owned());
             if let Some(cause) = rule.differs_by_node().or(by_auto) {
                 return Err(format!("must be equal on all nodes of a job, and {cause}"));
             }
         }
-        rule.when.holds(self.facts)
+        rule.when.holds(self.facts)?;
+        self.usable(profile, rule)
+    }
+
+    /// A value that a program would misread does more harm than none; the admin hears it.
+    fn usable(&mut self, profile: &Profile, rule: &Rule) -> Result<(), String> {
+        let known = known::find(&rule.name);
+        let refused = known.filter(|known| known.is(Trait::Dangerous) && !profile.allow_debug);
+        let message = match (refused, known::fault(rule)) {
+            (Some(known), _) => format!("`{}` is refused without `allow_debug`", known.name),
+            (None, Some(fault)) => fault.message,
+            (None, None) => return Ok(()),
+        };
+        self.out.notices.push(Notice::new(Code::Profile, format!("{}: not set: {message}", rule.origin)));
+        Err(message)
     }
 
     /// The option's keys come last.
@@ -238,8 +253,16 @@ impl<'a> Stack<'a> {
         out.memlock = out.memlock.filter(|limit| *limit != Memlock::User);
         if keys.env_off {
             out.skipped.clear();
-        } else {
-            out.env = self.env.into_values().collect();
+            return out;
+        }
+        let unbound = out.binding.cpu == CpuPolicy::Off;
+        for rule in self.env.into_values() {
+            if unbound && rule.only_bound() {
+                let (name, origin) = (rule.name, rule.origin);
+                out.skipped.push(Skipped { name, origin, reason: "gpu-tune does not bind here".to_owned() });
+            } else {
+                out.env.push(rule);
+            }
         }
         out
     }

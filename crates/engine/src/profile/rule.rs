@@ -1,5 +1,6 @@
 //! What a profile says about one variable.
 
+use super::known::{self, Trait};
 use super::{Origin, Placeholder, Template, When};
 use crate::spec::Word;
 use std::sync::Arc;
@@ -66,6 +67,11 @@ impl Rule {
             Action::Prepend => Slot::Prepend,
             Action::Append => Slot::Append,
         }
+    }
+
+    /// Whether it is right only where gpu-tune binds. An admin's own file says what he means.
+    pub fn only_bound(&self) -> bool {
+        self.origin.builtin && known::find(&self.name).is_some_and(|known| known.is(Trait::AgainstRebinding))
     }
 
     /// Whether the node's RDMA network must be looked at for it.

@@ -38,9 +38,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The line of a place, from 1.
-    pub(super) fn line(&self, span: &Range<usize>) -> usize {
-        position(self.text, span.start).0
+    /// Line and column of a place, from 1.
+    pub(super) fn position(&self, span: &Range<usize>) -> (usize, usize) {
+        position(self.text, span.start)
     }
 
     fn report(&mut self, kind: Kind, span: Range<usize>, message: String, help: Option<String>) {

@@ -11,6 +11,7 @@ mod parse;
 mod site;
 
 pub use error::SpecError;
+pub(crate) use keys::one_of;
 pub use keys::{CpuPolicy, Keys, MemPolicy, Rendezvous, Smt, Word};
 pub use parse::{LAYERS_MAX, NAME_MAX, OPTION_MAX, RESERVED, is_name};
 pub use site::{Lock, SiteConfig};
