@@ -107,24 +107,5 @@ fn nccl_conf() -> NcclConf {
 
 /// What differs from task to task.
 fn rank_values(step: &Step, task: &TaskPlan) -> RankValues {
-    let gpu = task.gpus.first().and_then(|&gpu| step.machine.gpus.get(gpu));
-    let shares: Vec<&Share> = match task.ranks.as_slice() {
-        [] => vec![&task.share],
-        ranks => ranks.iter().map(|rank| &rank.share).collect(),
-    };
-    let cpus = |share: &&Share| share.cpus.clone().unwrap_or_else(|| step.request.cpus.clone());
-    let smallest = |count: &dyn Fn(&CpuSet) -> usize| {
-        let counts = shares.iter().map(|share| count(&cpus(share)));
-        counts.min().and_then(|count| u32::try_from(count).ok()).filter(|count| *count > 0)
-    };
-    let cores = |cpus: &CpuSet| step.machine.cores.iter().filter(|core| !core.pus.is_disjoint(cpus)).count();
-    RankValues {
-        cores: smallest(&cores),
-        threads: smallest(&CpuSet::len),
-        launcher: !task.ranks.is_empty(),
-        local_rank: Some(task.local_id),
-        gpu_uuid: gpu.and_then(|gpu| gpu.uuid.clone()),
-        gpu_pci: gpu.map(|gpu| gpu.pci.to_string()),
-        near_nics: None,
-    }
+    RankValues::of(&step.machine, &step.request.cpus, task)
 }

@@ -6,7 +6,7 @@
 //! and no CPUs.
 
 use gpu_tune_engine::machine::{LinkLayer, Locality};
-use gpu_tune_engine::plan::{MemKind, Share};
+use gpu_tune_engine::plan::{MemKind, Share, nics};
 use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice, PciAddress};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -127,6 +127,17 @@ pub struct GpuObject {
     pub numa: Vec<u32>,
     /// Near CPUs.
     pub cpus: CpuSet,
+    /// RDMA devices with an active port, nearest first.
+    pub nics: Vec<NearNicObject>,
+}
+
+/// An RDMA device as seen from a GPU.
+#[derive(Debug, Serialize)]
+pub struct NearNicObject {
+    /// `mlx5_0`.
+    pub name: String,
+    /// What the two share: `switch`, `root`, `numa` or `other`.
+    pub near: &'static str,
 }
 
 /// An RDMA device.
@@ -218,6 +229,7 @@ impl MachineObject {
             model: gpu.model.clone(),
             numa: nodes(gpu.locality.as_ref()),
             cpus: gpu.locality.as_ref().map(|near| near.cpus.clone()).unwrap_or_default(),
+            nics: near_nics(machine, index),
         });
         let nics = machine.nics.iter().map(|nic| NicObject {
             name: nic.name.clone(),
@@ -227,6 +239,11 @@ impl MachineObject {
         });
         Self { cpus: machine.cpus.clone(), numa: numa.collect(), gpus: gpus.collect(), nics: nics.collect() }
     }
+}
+
+fn near_nics(machine: &Machine, gpu: usize) -> Vec<NearNicObject> {
+    let object = |seen: nics::SeenNic<'_>| NearNicObject { name: seen.nic.name.clone(), near: seen.nearness.as_str() };
+    nics::by_distance(machine, gpu).into_iter().map(object).collect()
 }
 
 fn nodes(locality: Option<&Locality>) -> Vec<u32> {

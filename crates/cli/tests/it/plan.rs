@@ -45,8 +45,9 @@ fn the_json_has_exactly_the_promised_names() {
     assert_eq!(names(&value), "machine mode profile schema tasks warnings");
     assert_eq!(names(&value["machine"]), "cpus gpus nics numa");
     assert_eq!(names(&value["machine"]["numa"][0]), "cpus id memory_bytes");
-    assert_eq!(names(&value["machine"]["gpus"][0]), "cpus index model numa pci uuid");
+    assert_eq!(names(&value["machine"]["gpus"][0]), "cpus index model nics numa pci uuid");
     assert_eq!(names(&value["machine"]["nics"][0]), "link_layer name numa pci");
+    assert_eq!(names(&value["machine"]["gpus"][0]["nics"][0]), "name near");
     assert_eq!(names(&value["tasks"][0]), "cpus env gpus local_id mems policy ranks");
     assert_eq!(names(&value["tasks"][0]["ranks"][0]), "cpus gpu local_rank mems policy");
     assert_eq!((&value["schema"], &value["mode"]), (&Value::from(1), &Value::from("launcher")));

@@ -38,9 +38,10 @@ pub(super) fn overlap(machine: &Machine, gpus: &[usize]) -> Notice {
 pub(super) fn remote(machine: &Machine, gpus: &[usize], near: &NodeSet, usable: &CpuSet) -> Notice {
     let nodes = machine.nodes_of(usable);
     let message = format!(
-        "{} on {} far from the step's CPUs {usable} ({}): every host-to-GPU copy crosses a link between nodes",
+        "{} on {} {} far from the step's CPUs {usable} ({}): every host-to-GPU copy crosses a link between nodes",
         names(machine, gpus),
         numa(near),
+        if gpus.len() == 1 { "is" } else { "are" },
         numa(&nodes)
     );
     let help = "allocate CPUs next to the GPUs with `--gres-flags=enforce-binding`, or look at `gpu-tune topo`";

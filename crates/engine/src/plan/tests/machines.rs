@@ -128,7 +128,7 @@ fn gpus_far_from_all_allowed_cpus_keep_a_fair_share_and_are_named() {
     let notice = &layout.notices[0];
     assert_eq!(
         notice.message,
-        "GPUs 0000:14:00.0,0000:15:00.0,0000:16:00.0,0000:17:00.0 on NUMA node 1 far from the step's CPUs 0-15 (NUMA node 0): \
+        "GPUs 0000:14:00.0,0000:15:00.0,0000:16:00.0,0000:17:00.0 on NUMA node 1 are far from the step's CPUs 0-15 (NUMA node 0): \
          every host-to-GPU copy crosses a link between nodes"
     );
     assert!(notice.help.as_ref().unwrap().contains("--gres-flags=enforce-binding"));
