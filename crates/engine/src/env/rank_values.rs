@@ -23,17 +23,6 @@ impl RankValues {
     }
 }
 
-/// Names of the RDMA devices nearest to the task's GPUs, each once; `None` when none is near.
-fn near_nics(machine: &Machine, task: &TaskPlan) -> Option<String> {
-    let mut names: Vec<&str> = Vec::new();
-    for nic in task.gpus.iter().flat_map(|&gpu| nics::nearest(machine, gpu)) {
-        if !names.contains(&nic.name.as_str()) {
-            names.push(&nic.name);
-        }
-    }
-    (!names.is_empty()).then(|| names.join(","))
-}
-
 /// The smallest count over a launcher's ranks, or that of the task itself. Zero is as good as unknown.
 fn smallest(task: &TaskPlan, allowed: &CpuSet, count: impl Fn(&CpuSet) -> usize) -> Option<u32> {
     let shares: Vec<&Share> = match task.ranks.as_slice() {
