@@ -36,8 +36,9 @@ pub(crate) fn start(site: &SiteConfig) {
 }
 
 /// The machine: from the snapshot, or from a discovery that is waited for a few seconds. A snapshot named by `topology=`
-/// needs neither.
-pub(crate) fn machine(site: &SiteConfig) -> Result<Machine, Notice> {
+/// needs neither. Unless somebody asked for this very step, a node that shows no GPU is not looked at again and again: its
+/// steps have none.
+pub(crate) fn machine(site: &SiteConfig, asked: bool) -> Result<Machine, Notice> {
     let described = site.topology.as_deref().map(described).transpose()?;
     if let Some(machine) = described.flatten() {
         return Ok(machine);
@@ -47,6 +48,9 @@ pub(crate) fn machine(site: &SiteConfig) -> Result<Machine, Notice> {
         Ok(machine) if is_current(site) => return Ok(machine),
         Ok(_) => log::info!("the snapshot is older than the file of `topology=`"),
         Err(error) => log::info!("no usable snapshot in `{}`: {}", site.state.display(), chain(&error)),
+    }
+    if !asked && site.topology.is_none() && key.gpus.is_empty() {
+        return Err(Notice::new(Code::NoMachine, "no GPU is seen on this node"));
     }
     discover(site)?;
     let unusable = |error: SnapshotError| no_machine(site, &format!("left nothing usable: {}", chain(&error)));

@@ -3,11 +3,8 @@
 
 use crate::spank::Handle;
 use crate::step::Step;
-use gpu_tune_engine::env::{
-    self, Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, Outcome, RankValues, StepValues,
-};
+use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, Outcome, RankValues};
 use gpu_tune_engine::plan::{Share, TaskPlan};
-use gpu_tune_engine::profile::{Facts, Resolved};
 use gpu_tune_engine::spec::Word;
 use gpu_tune_engine::{Code, CpuSet, Notice, text, trusted};
 use std::ffi::OsStr;
@@ -25,11 +22,9 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Decides, next to what the user exported: the job's environment before any container.
-    pub(crate) fn new(handle: &Handle<'_>, resolved: &Resolved, facts: &Facts) -> Self {
-        let values = StepValues { nodes: facts.nodes, rocev2_gid_index: None, container: facts.container };
-        let user = |name: &str| handle.getenv(name);
-        Self { decisions: env::decide(resolved, user, &nccl_conf(), &values) }
+    /// From what was decided for the step.
+    pub(crate) fn new(decisions: Vec<Decision>) -> Self {
+        Self { decisions }
     }
 
     /// Sets them in the task whose hook runs. What could not be set is told.
@@ -92,8 +87,8 @@ fn shown(value: &OsStr) -> String {
     if value.chars().count() <= SHOWN { value } else { value.chars().take(SHOWN).chain(['…']).collect() }
 }
 
-/// The host's file, if root alone can have written it: its values are set in containers.
-fn nccl_conf() -> NcclConf {
+/// The host's settings of NCCL, if root alone can have written it: its values are set in containers.
+pub(crate) fn nccl_conf() -> NcclConf {
     match trusted::read(Path::new(NCCL_CONF), NCCL_CONF_MAX) {
         Ok(bytes) => NcclConf::parse(&bytes),
         Err(error) => {

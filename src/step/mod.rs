@@ -12,14 +12,17 @@ use crate::logging::chain;
 use crate::spank::Handle;
 use crate::{discovery, environment};
 use board::Board;
+use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::os::Os;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Binding, Layout, Mode, Request};
-use gpu_tune_engine::profile::{Catalog, Facts, Memlock, ProfileError, Resolved};
+use gpu_tune_engine::profile::{Catalog, Memlock, Resolved};
 use gpu_tune_engine::spec::{Choice, CpuPolicy, Lock, MemPolicy, SiteConfig, Smt, Spec};
+use gpu_tune_engine::tune::{Host, Tuned, tune};
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use wish::Wish;
 
 /// Slurm's number of the step that adopts foreign processes (`SLURM_EXTERN_CONT`).
@@ -66,7 +69,7 @@ impl Prepared {
         }
         let (catalog, untrusted) = Catalog::load(&site.profile_dir);
         notices.extend(untrusted);
-        Some(Self { spec, asked, catalog, machine: discovery::machine(site), notices })
+        Some(Self { spec, asked, catalog, machine: discovery::machine(site, asked), notices })
     }
 
     fn only(notices: Vec<Notice>) -> Self {
@@ -116,17 +119,23 @@ impl Step {
         let Prepared { spec, catalog, machine, mut notices, .. } = prepared;
         let (machine, mut failed) = match machine {
             Ok(machine) => (machine, None),
-            Err(notice) => (Machine::default(), Some(notice)),
+            // A step without GPUs gets the environment only, for which no machine is needed.
+            Err(notice) => (Machine::default(), numbers.is_some().then_some(notice)),
         };
         let gpus = step_gpus(numbers.as_deref(), &machine, &mut failed);
         let tasks = handle.local_tasks().unwrap_or(1);
         let facts = facts::read(handle, &machine, &gpus, tasks);
         let mut step = Self { board: Board::new(tasks, gpus.len()).ok(), strict: site.strict, ..Self::default() };
-        match catalog.resolve(&spec, site, &facts) {
-            Ok(Some(resolved)) => step.fill(handle, machine, gpus, &facts, resolved),
+        let host = Host {
+            user: &|name| handle.getenv(name),
+            nccl_conf: &environment::nccl_conf(),
+            fabric: &|| Fabric::read(Path::new("/")),
+        };
+        match tune(&catalog, &spec, site, facts, &host) {
+            Ok(Some(tuned)) => step.fill(handle, machine, gpus, tuned),
             Ok(None) if notices.is_empty() => return None,
             Ok(None) => {}
-            Err(error) => failed = Some(unresolved(&error)),
+            Err(error) => failed = Some(unusable(&error, error.help())),
         }
         notices.append(&mut step.notices);
         Some(Self { notices, failed, ..step })
@@ -147,14 +156,15 @@ impl Step {
         self.board.as_ref().is_none_or(Board::tells_limits)
     }
 
-    fn fill(&mut self, handle: &Handle<'_>, machine: Machine, gpus: Vec<usize>, facts: &Facts, resolved: Resolved) {
+    fn fill(&mut self, handle: &Handle<'_>, machine: Machine, gpus: Vec<usize>, tuned: Tuned) {
+        let Tuned { resolved, decisions } = tuned;
         let text = |name: &str| handle.getenv_text(name);
         self.wish = Wish::read(text("SLURM_CPU_BIND").as_deref(), text("SLURM_MEM_BIND").as_deref());
         self.cpus_before = Linux.get_affinity().unwrap_or_default();
         let of_cores = handle.step_cores().and_then(|list| cpus::of_cores(&list, &machine));
         let keeps_all = matches!(handle.step_id(), Some(BATCH_STEP | INTERACTIVE_STEP));
         self.request = Request {
-            tasks: facts.tasks_per_node.unwrap_or(1),
+            tasks: handle.local_tasks().unwrap_or(1),
             mode: if keeps_all { Mode::Launcher } else { Mode::Auto },
             gpus,
             cpus: of_cores.map_or_else(|| self.cpus_before.clone(), |cores| &cores & &self.cpus_before),
@@ -167,7 +177,7 @@ impl Step {
         self.machine = machine;
         (self.verbose, self.dry_run, self.memlock) = (resolved.verbose, resolved.dry_run, resolved.memlock);
         self.notices.extend(resolved.notices.iter().cloned());
-        self.environment = environment::Plan::new(handle, &resolved, facts);
+        self.environment = environment::Plan::new(decisions);
         self.profile = resolved.name;
     }
 
@@ -226,8 +236,4 @@ fn step_gpus(numbers: Option<&str>, machine: &Machine, failed: &mut Option<Notic
         *failed = Some(Notice::new(Code::NoMachine, message).help(help));
     }
     gpus.unwrap_or_default()
-}
-
-fn unresolved(error: &ProfileError) -> Notice {
-    unusable(error, error.help())
 }

@@ -20,7 +20,7 @@ struct Built {
 fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
-        cargo(&["build", "-p", "gpu-tune-plugin", "--lib", "-p", "gpu-tune", "--bin", "gpu-tune"]);
+        cargo(&["build", "-p", "gpu-tune-plugin", "--lib", "-p", "gpu-tune", "--bin", "gpu-tune", "-p", "fake-nvml"]);
         cargo(&["build", "-p", "gpu-tune-plugin", "--example", "probe"]);
         cargo(&["build", "-p", "gpu-tune-preload", "--profile", "shim"]);
         let target = target_dir();
@@ -34,6 +34,7 @@ fn built() -> &'static Built {
             (product("gpu-tune", "debug/gpu-tune"), "bin/gpu-tune"),
             (product("libgpu_tune_preload.so", "shim/libgpu_tune_preload.so"), "lib/libgpu_tune_preload.so"),
             (target.join("debug/examples/probe"), "bin/probe"),
+            (target.join("debug/libfake_nvml.so"), "lib/libnvidia-ml.so.1"),
         ];
         Built { files }
     })

@@ -20,6 +20,8 @@ pub struct Setup {
     pub words: Option<String>,
     /// Name the described machine with `topology=`.
     pub described: bool,
+    /// What the stand-in NVML tells (tests/fake-nvml), where discovery is to run.
+    pub nvml: Option<String>,
     /// Environment of slurmctld and slurmd.
     pub daemon_env: Vec<(String, String)>,
     /// Lines added to plugstack.conf before and after ours.
@@ -36,6 +38,7 @@ impl Default for Setup {
             constrain: (false, false),
             words: Some(String::new()),
             described: true,
+            nvml: None,
             daemon_env: Vec::new(),
             other_plugins: Default::default(),
         }
@@ -77,6 +80,13 @@ impl Setup {
     pub fn constrained(mut self) -> Self {
         self.task_plugin = "task/cgroup,task/affinity".to_owned();
         self.constrain = (true, true);
+        self
+    }
+
+    /// No description: discovery runs, with the stand-in NVML telling this.
+    pub fn discovered(mut self, nvml: &str) -> Self {
+        self.described = false;
+        self.nvml = Some(nvml.to_owned());
         self
     }
 
@@ -179,12 +189,20 @@ fn plugstack_conf(place: &Place, setup: &Setup) -> String {
         ("profile_dir", "etc/profiles.d"),
         ("shim", "lib/libgpu_tune_preload.so"),
         ("topology", "etc/node.snapshot"),
+        ("nvml", "lib/libnvidia-ml.so.1"),
     ];
     for (word, path) in defaults {
-        let wanted = word != "topology" || setup.described;
+        let wanted = match word {
+            "topology" => setup.described,
+            "nvml" => setup.nvml.is_some(),
+            _ => true,
+        };
         if wanted && !words.contains(&format!("{word}=")) {
             line.push_str(&format!(" {word}={}", here(path)));
         }
+    }
+    if let Some(nvml) = &setup.nvml {
+        place.write("lib/libnvidia-ml.so.1.json", nvml);
     }
     if setup.described {
         place.write("etc/node.snapshot", &super::machine::snapshot(setup.gpus));
