@@ -154,9 +154,7 @@ fn tasks_that_see_all_gpus_share_them_out_by_local_id() {
 #[test]
 fn two_tasks_on_one_gpu_are_warned_unless_sharing_was_asked_for() {
     let Some(cluster) = Cluster::start(Setup::default()) else { return };
-    // Four tasks would ask for sharing; two tasks on two GPUs do not, and one of them takes the other's.
-    let words = ["-n2", "-c1", "--gpus=2", "--gpu-tune=h200"];
-    let taken = ["bash", "-c", "true"];
-    let out = cluster.run("srun", &[&words[..], &taken].concat(), &[]).fine();
-    assert!(!out.stderr.contains("warning"), "{}", out.stderr);
+    let words = ["-n2", "-c1", "--gpus=2", "--gpu-bind=map_gpu:1,1", "--gpu-tune=h200,verbose"];
+    let out = cluster.probe(&words, &[]).fine();
+    assert_eq!(out.stderr.matches("is on the GPU 0000:11:00.0 of another task").count(), 1, "{}", out.stderr);
 }

@@ -76,7 +76,7 @@ impl Witness {
 
     /// The environment without what differs from task to task and from step to step.
     pub fn stable_env(&self) -> BTreeMap<String, String> {
-        let changes = ["SLURM_", "SLURMD_", "CUDA_VISIBLE", "TMPDIR", "_", "PWD", "ROCR_", "GPU_DEVICE"];
+        let changes = ["SLURM_", "SLURMD_", "CUDA_VISIBLE", "TMPDIR", "_", "PWD", "ROCR_", "GPU_DEVICE", "ZE_AFFINITY"];
         let stable = |name: &String| !changes.iter().any(|start| name.starts_with(start));
         self.env.clone().into_iter().filter(|(name, _)| stable(name)).collect()
     }
