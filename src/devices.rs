@@ -1,13 +1,13 @@
 //! Which GPUs the calling task may open, where Slurm constrains devices.
 //!
-//! With cgroup v1 the task's own `devices.list` says so. With v2 the rule is a BPF program and only opening tells; that may
-//! wake a GPU that is not in persistence mode, so the caller asks only when it must know.
+//! Only opening tells: with cgroup v2 the rule is a BPF program, and a v1 cgroup that allows everything but some devices, as Slurm
+//! makes it, shows itself as `a *:* rwm`. A v1 cgroup that allows nothing but some can be read. Opening may wake a GPU that is not in
+//! persistence mode, so the caller asks only when it must know.
 #![forbid(unsafe_code)]
 
 use crate::step::own::listed;
 use gpu_tune_engine::Machine;
 use std::fs::{OpenOptions, read_to_string};
-use std::io::ErrorKind;
 use std::path::Path;
 
 const CGROUP_V1: &str = "/sys/fs/cgroup/devices";
@@ -15,10 +15,8 @@ const CGROUP_V1: &str = "/sys/fs/cgroup/devices";
 /// For each of the step's GPUs whether the calling process may open it; `None` where that cannot be known.
 pub(crate) fn may_open(machine: &Machine, gpus: &[usize]) -> Option<Vec<bool>> {
     let minors = minors(machine, gpus)?;
-    match devices_list() {
-        Some(list) => listed(&list, &minors),
-        None => minors.iter().map(|minor| opens(&format!("/dev/nvidia{minor}"))).collect(),
-    }
+    let listed = devices_list().and_then(|list| listed(&list, &minors));
+    listed.or_else(|| minors.iter().map(|minor| opens(&format!("/dev/nvidia{minor}"))).collect())
 }
 
 /// The minors of their device nodes. A machine that was described without any is taken to be numbered in order.
@@ -36,10 +34,16 @@ fn devices_list() -> Option<String> {
     read_to_string(Path::new(CGROUP_V1).join(path.trim_start_matches('/')).join("devices.list")).ok()
 }
 
+/// The cgroup is asked before the driver: whatever the driver then says (`ENXIO` without one), the cgroup let us pass. A node
+/// that is missing or closed by its file mode tells nothing.
 fn opens(path: &str) -> Option<bool> {
-    match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(_) => Some(true),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(false),
-        Err(_) => None,
+    let error = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) => return Some(true),
+        Err(error) => error.raw_os_error(),
+    };
+    match error {
+        Some(libc::EPERM) => Some(false),
+        Some(libc::ENOENT | libc::EACCES) | None => None,
+        Some(_) => Some(true),
     }
 }

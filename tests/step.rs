@@ -18,7 +18,8 @@ fn each_task_has_its_own_cores_its_memory_and_the_environment_of_the_profile() {
     let out = cluster.probe(&with(&["--gpu-tune=h200,verbose"]), &[]).fine();
     let tasks = out.witnesses();
     assert_eq!(tasks.len(), 2);
-    assert_eq!((tasks[0].cpus.as_str(), tasks[1].cpus.as_str()), ("0", "1"));
+    // Each on the core near its GPU, which is not the one that Slurm chose.
+    assert_eq!((tasks[0].cpus.as_str(), tasks[1].cpus.as_str()), ("1", "0"));
     for task in &tasks {
         assert_eq!((task.policy, task.nodes.as_slice()), (1, [0].as_slice()), "{task:?}");
         assert_eq!(task.var("NCCL_DEBUG"), Some("WARN"));
@@ -27,7 +28,7 @@ fn each_task_has_its_own_cores_its_memory_and_the_environment_of_the_profile() {
     }
     let table: Vec<&str> = out.stderr.lines().filter(|line| line.contains("NVIDIA H200")).collect();
     assert_eq!(table.len(), 2, "one table for the node:\n{}", out.stderr);
-    for (line, (pci, cpu)) in table.iter().zip([("0000:10:00.0", "0"), ("0000:11:00.0", "1")]) {
+    for (line, (pci, cpu)) in table.iter().zip([("0000:10:00.0", "1"), ("0000:11:00.0", "0")]) {
         let words: Vec<&str> = line.split_whitespace().collect();
         assert!(words.ends_with(&[pci, "NVIDIA", "H200", cpu, "0", "preferred"]), "{line}");
     }
@@ -117,9 +118,9 @@ fn the_keys_of_the_option_reach_the_kernel() {
         out.witnesses().iter().map(|task| (task.cpus.clone(), task.policy)).collect()
     };
     let both = |cpus: &str, policy| vec![(cpus.to_owned(), policy); 2];
-    assert_eq!(masks("--gpu-tune=h200,bind=numa"), both("0-1", 1));
-    assert_eq!(masks("--gpu-tune=h200,mem=bind"), [("0".into(), 2), ("1".into(), 2)]);
-    assert_eq!(masks("--gpu-tune=h200,mem=off"), [("0".into(), 0), ("1".into(), 0)]);
+    assert_eq!(masks("--gpu-tune=h200,bind=socket"), both("0-1", 1));
+    assert_eq!(masks("--gpu-tune=h200,mem=bind"), [("1".into(), 2), ("0".into(), 2)]);
+    assert_eq!(masks("--gpu-tune=h200,mem=off"), [("1".into(), 0), ("0".into(), 0)]);
     // What Slurm's own binding does when nobody else binds.
     let plain: Vec<_> =
         cluster.probe(&TWO_TASKS, &[]).fine().witnesses().iter().map(|task| task.cpus.clone()).collect();
@@ -132,9 +133,9 @@ fn the_keys_of_the_option_reach_the_kernel() {
 #[test]
 fn the_users_own_binding_is_left_alone_and_verbose_says_so() {
     let Some(cluster) = Cluster::start(Setup::default()) else { return };
-    let out = cluster.probe(&with(&["--cpu-bind=map_cpu:1,0", "--gpu-tune=h200,verbose"]), &[]).fine();
+    let out = cluster.probe(&with(&["--cpu-bind=map_cpu:0,1", "--gpu-tune=h200,verbose"]), &[]).fine();
     let tasks = out.witnesses();
-    assert_eq!((tasks[0].cpus.as_str(), tasks[1].cpus.as_str()), ("1", "0"));
+    assert_eq!((tasks[0].cpus.as_str(), tasks[1].cpus.as_str()), ("0", "1"));
     assert_eq!(tasks[0].policy, 0);
     assert!(out.stderr.contains("`--cpu-bind` was given"), "{}", out.stderr);
     assert_eq!(tasks[0].var("NCCL_DEBUG"), Some("WARN"), "the environment is still set");
@@ -147,7 +148,8 @@ fn tasks_that_see_all_gpus_share_them_out_by_local_id() {
     let Some(cluster) = Cluster::start(Setup::default()) else { return };
     let out = cluster.probe(&["-n2", "-c1", "--gpus=2", "--gpu-tune=h200,verbose"], &[]).fine();
     let tasks = out.witnesses();
-    assert_eq!((tasks[0].cpus.as_str(), tasks[1].cpus.as_str()), ("0", "1"));
+    // Each on the core near its GPU, which is not the one that Slurm chose.
+    assert_eq!((tasks[0].cpus.as_str(), tasks[1].cpus.as_str()), ("1", "0"));
     assert!(!out.stderr.contains("warning"), "{}", out.stderr);
 }
 

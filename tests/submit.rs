@@ -12,7 +12,9 @@ use slurm::{Cluster, Setup};
 fn refused(cluster: &Cluster, out: &Output, message: &str) {
     assert_ne!(out.code, 0, "{out:#?}");
     assert!(out.stderr.contains(message), "{}", out.stderr);
-    assert!(out.stderr.contains("Invalid --gpu-tune argument"), "{}", out.stderr);
+    let slurms =
+        ["Invalid --gpu-tune argument", "for environment variable: SLURM_SPANK__SLURM_SPANK_OPTION_gpu_tune_gpu_tune"];
+    assert!(slurms.iter().any(|words| out.stderr.contains(words)), "{}", out.stderr);
     let jobs = cluster.run("squeue", &["-h", "-t", "all"], &[]).fine();
     assert_eq!(jobs.stdout, "", "something was allocated");
 }

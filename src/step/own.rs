@@ -7,7 +7,7 @@
 
 use gpu_tune_engine::machine::Vendor;
 use gpu_tune_engine::plan::visible;
-use gpu_tune_engine::{Machine, Notice};
+use gpu_tune_engine::{Code, Machine, Notice};
 
 /// A task's GPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub(crate) fn find(
     }
     match may_open() {
         Some(open) if open.contains(&false) => (constrained(&numbers, &open), Vec::new()),
-        _ => of_node(list, machine, step),
+        _ => of_node(list, numbers.len(), machine, step),
     }
 }
 
@@ -70,12 +70,20 @@ fn constrained(numbers: &[usize], open: &[bool]) -> Own {
     Own::These(numbers.iter().filter_map(|&number| openable.get(number).copied()).collect())
 }
 
-/// Indices of the node.
-fn of_node(list: &str, machine: &Machine, step: &[usize]) -> (Own, Vec<Notice>) {
+/// Indices of the node. If one of them is no GPU of the step, they count from somewhere else, and we could not find out
+/// where: then the task's GPU is guessed, as Slurm deals them out in order.
+fn of_node(list: &str, count: usize, machine: &Machine, step: &[usize]) -> (Own, Vec<Notice>) {
     let all: Vec<usize> = (0..machine.gpus.len()).collect();
-    let (gpus, notices) = visible::resolve(list, machine, &all);
-    let positions = gpus.iter().filter_map(|gpu| step.iter().position(|of_step| of_step == gpu));
-    (settled(positions.collect(), step), notices)
+    let (gpus, mut notices) = visible::resolve(list, machine, &all);
+    let positions: Vec<usize> = gpus.iter().filter_map(|gpu| step.iter().position(|of_step| of_step == gpu)).collect();
+    if positions.len() == count {
+        return (settled(positions, step), notices);
+    }
+    let message =
+        format!("cannot tell which of the step's GPUs the list `{list}` means: taken to be dealt out by task");
+    notices
+        .push(Notice::new(Code::BadVisible, message).help("the device nodes of the GPUs cannot be opened to find out"));
+    (Own::All, notices)
 }
 
 fn settled(positions: Vec<usize>, step: &[usize]) -> Own {
@@ -137,6 +145,13 @@ mod tests {
     fn without_constraint_indices_are_those_of_the_node() {
         assert_eq!(own("3", &[2, 3], None), Own::These(vec![1]));
         assert_eq!(own("2", &[2, 3], Some(&[true, true])), Own::These(vec![0]));
+    }
+
+    #[test]
+    fn indices_that_mean_no_gpu_of_the_step_are_told() {
+        let (own, notices) = find(Some("0"), &machine(4), &[2, 3], || None);
+        assert_eq!(own, Own::All);
+        assert_eq!(notices[0].code, Code::BadVisible);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What a test's Slurm is like, and its configuration files.
 
 use super::place::{self, Place};
-use std::process::Command;
 
 /// The wishes of a test.
 #[derive(Clone)]
@@ -22,6 +21,8 @@ pub struct Setup {
     pub described: bool,
     /// What the stand-in NVML tells (tests/fake-nvml), where discovery is to run.
     pub nvml: Option<String>,
+    /// Jobs may share CPUs (GPUs never).
+    pub oversubscribe: bool,
     /// Environment of slurmctld and slurmd.
     pub daemon_env: Vec<(String, String)>,
     /// Lines added to plugstack.conf before and after ours.
@@ -39,6 +40,7 @@ impl Default for Setup {
             words: Some(String::new()),
             described: true,
             nvml: None,
+            oversubscribe: false,
             daemon_env: Vec::new(),
             other_plugins: Default::default(),
         }
@@ -90,6 +92,12 @@ impl Setup {
         self
     }
 
+    /// Lets jobs share CPUs.
+    pub fn oversubscribed(mut self) -> Self {
+        self.oversubscribe = true;
+        self
+    }
+
     /// A variable of the daemons.
     pub fn daemon_env(mut self, name: &str, value: &str) -> Self {
         self.daemon_env.push((name.to_owned(), value.to_owned()));
@@ -108,7 +116,7 @@ pub fn write(place: &Place, setup: &Setup) {
     let last = setup.gpus.saturating_sub(1);
     let gres = match setup.gpus {
         0 => String::new(),
-        _ => format!("Name=gpu Type=h200 File={}[0-{last}]\n", place.inside("dev/nvidia").display()),
+        _ => format!("Name=gpu Type=h200 File=/dev/nvidia[0-{last}]\n"),
     };
     place.write("etc/gres.conf", &gres);
     place.write("etc/cgroup.conf", &cgroup_conf(place, setup));
@@ -116,11 +124,14 @@ pub fn write(place: &Place, setup: &Setup) {
     place.write("etc/slurm.conf", &slurm_conf(place, setup));
 }
 
+/// Stand-ins for device nodes that are not there. They stay, and lead nowhere: no driver answers. Where they are matters, because a
+/// task finds out what it may open by these names.
 fn devices(place: &Place, gpus: u32) {
     for gpu in 0..gpus {
-        let path = place.outside(&format!("dev/nvidia{gpu}"));
-        let made = Command::new("mknod").arg("-m").arg("666").arg(path).args(["c", "195", &gpu.to_string()]).status();
-        assert!(made.unwrap().success(), "mknod");
+        let path = format!("/dev/nvidia{gpu}");
+        let script = format!("test -e {path} || mknod -m 666 {path} c 195 {gpu} || test -e {path}");
+        let made = place.command("sh").args(["-c", &script]).status();
+        assert!(made.unwrap().success(), "mknod {path}");
     }
 }
 
@@ -129,6 +140,7 @@ fn slurm_conf(place: &Place, setup: &Setup) -> String {
     let ports = place::free_ports(u16::try_from(setup.nodes).unwrap() + 1);
     let host = host_name();
     let cores = setup.cores.unwrap_or_else(super::machine::online_cpus);
+    let oversubscribe = if setup.oversubscribe { "FORCE:4" } else { "NO" };
     let (first, last) = (ports + 1, ports + u16::try_from(setup.nodes).unwrap());
     let gres = if setup.gpus > 0 { format!("Gres=gpu:h200:{}", setup.gpus) } else { String::new() };
     [
@@ -161,7 +173,7 @@ fn slurm_conf(place: &Place, setup: &Setup) -> String {
              CoresPerSocket={cores} ThreadsPerCore=1 RealMemory=2000 {gres}",
             setup.nodes
         ),
-        "PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO".to_owned(),
+        format!("PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe={oversubscribe}"),
         String::new(),
     ]
     .join("\n")

@@ -1,4 +1,5 @@
-//! The machine that the tests describe: this host's CPUs, one NUMA node, and GPUs that are near all of them.
+//! The machine that the tests describe: this host's CPUs, one NUMA node, and GPUs each of which is near a single core, not the
+//! one that Slurm gives to the task of that number.
 
 use gpu_tune_engine::machine::{Core, Gpu, Locality, LocalitySource, Machine, NumaNode, Package, Vendor};
 use gpu_tune_engine::snapshot::{self, Key};
@@ -18,7 +19,12 @@ pub fn online_cpus() -> u32 {
 /// GPU n has the PCI address 0000:1n:00.0, the UUID GPU-0000000n-… and the device node /dev/nvidiaN.
 pub fn described(gpus: u32) -> Machine {
     let cpus = online();
-    let near = Locality { cpus: cpus.clone(), nodes: NodeSet::from_iter([0]), source: LocalitySource::Hwloc };
+    let numbers: Vec<u32> = cpus.iter().collect();
+    let near = |gpu: u32| Locality {
+        cpus: CpuSet::from_iter([numbers[(gpu as usize + 1) % numbers.len()]]),
+        nodes: NodeSet::from_iter([0]),
+        source: LocalitySource::Hwloc,
+    };
     let gpu = |number: u32| Gpu {
         pci: format!("0000:{:02x}:00.0", 0x10 + number).parse().unwrap(),
         vendor: Vendor::Nvidia,
@@ -26,7 +32,7 @@ pub fn described(gpus: u32) -> Machine {
         model: Some("NVIDIA H200".to_owned()),
         minor: Some(number),
         mig: Vec::new(),
-        locality: Some(near.clone()),
+        locality: Some(near(number)),
         bridges: Vec::new(),
         root: None,
     };

@@ -3,6 +3,7 @@
 use super::Cluster;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Longest time that one srun may take, in seconds.
 const STEP_TAKES: &str = "60";
@@ -82,6 +83,13 @@ impl Witness {
     }
 }
 
+/// Without what srun says when the job before has not quite gone.
+fn without_queue(stderr: &str) -> String {
+    let waits =
+        |line: &&str| !(line.starts_with("srun: job ") && (line.contains(" queued ") || line.contains(" allocated ")));
+    stderr.lines().filter(waits).map(|line| format!("{line}\n")).collect()
+}
+
 impl Cluster {
     /// Runs any program of Slurm's with these words.
     pub fn run(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Output {
@@ -89,13 +97,28 @@ impl Cluster {
         command.args(["-k", "5", STEP_TAKES, program]).args(args).envs(env.iter().copied());
         let said = command.stdin(std::process::Stdio::null()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Output { code: said.status.code().unwrap_or(-1), stdout: text(&said.stdout), stderr: text(&said.stderr) }
+        Output {
+            code: said.status.code().unwrap_or(-1),
+            stdout: text(&said.stdout),
+            stderr: without_queue(&text(&said.stderr)),
+        }
     }
 
-    /// `srun ARGS probe`: each task prints what it finds in itself.
+    /// `srun ARGS probe`: each task prints what it finds in itself, into a file of its own, because srun mixes long lines.
     pub fn probe(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let file = |stream: &str, task: &str| format!("{stream}-{count}-{task}");
+        let [to, errors] = ["out", "err"].map(|stream| self.place.inside(&file(stream, "%t")).display().to_string());
         let probe = self.probe_path();
-        self.run("srun", &[args, &[probe.as_str()]].concat(), env)
+        let mut out = self.run("srun", &[args, &["--output", &to, "--error", &errors, &probe]].concat(), env);
+        let written = |stream: &str| -> String {
+            let files = (0..).map(|task: u32| self.place.outside(&file(stream, &task.to_string())));
+            files.map_while(|file| std::fs::read_to_string(file).ok()).collect()
+        };
+        out.stdout = written("out");
+        out.stderr.push_str(&written("err"));
+        out
     }
 
     /// The probe as a program of the place.
