@@ -151,3 +151,6 @@ fn nic(name: String, device: RdmaDevice, near: &Near<'_>, machine: &Machine) -> 
     let Spot { locality, bridges, root } = spot.unwrap_or(Spot { locality: None, bridges: Vec::new(), root: None });
     Nic { name, pci: device.pci, locality, ports: device.ports, bridges, root }
 }
+
+#[cfg(test)]
+mod tests;
