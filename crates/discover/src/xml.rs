@@ -1,7 +1,8 @@
 //! Looks at a topology file before libhwloc sees it.
 //!
-//! libhwloc answers a file it does not like with a bare "invalid argument", and hwlocality turns some answers into panics.
-//! What people really hand over by mistake (a plan, a web page, half a file) is found here, with the line.
+//! libhwloc answers a file it does not like with a bare "invalid argument", hwlocality turns some answers into panics, and
+//! objects inside others where they do not belong make libhwloc crash. What people really hand over by mistake (a plan, a web
+//! page, half a file) and what would crash is found here, with the line.
 
 use crate::DiscoverError;
 use std::fs::File;
@@ -36,39 +37,84 @@ pub(crate) fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     }
 }
 
-/// Whether the text has hwloc's root element and all its tags are closed; the line and the sentence if not.
+/// Whether the text is hwloc's, whole and nested as hwloc nests; the line and the sentence if not.
 fn check(text: &str) -> Result<(), (usize, String)> {
     let line = |at| line_at(text.as_bytes(), at);
     if let Some(at) = text.find('\0') {
         return Err((line(at), "expected an hwloc XML file, found a NUL byte".into()));
     }
-    let mut open: Vec<(&str, usize)> = Vec::new();
-    let mut root = None;
+    let mut nest = Nest::default();
     for tag in (Tags { text, at: 0 }) {
-        let Tag { name, at, kind } =
-            tag.map_err(|at| (line(at), "this tag never ends: the file is cut off".to_owned()))?;
-        if root.is_none() {
-            root = Some(name);
-            if name != "topology" {
-                return Err((line(at), format!("expected hwloc's `<topology>`, found `<{}>`", shown(name))));
-            }
+        let tag = tag.map_err(|at| (line(at), "this tag never ends: the file is cut off".to_owned()))?;
+        nest.take(&tag).map_err(|message| (line(tag.at), message))?;
+    }
+    nest.end().map_err(|(at, message)| (line(at), message))
+}
+
+/// The elements that are open, and whether one of them was the root.
+#[derive(Default)]
+struct Nest<'a> {
+    open: Vec<Open<'a>>,
+    begun: bool,
+}
+
+struct Open<'a> {
+    name: &'a str,
+    /// The `type` of an `<object>`.
+    object: Option<&'a str>,
+    at: usize,
+}
+
+impl<'a> Nest<'a> {
+    fn take(&mut self, tag: &Tag<'a>) -> Result<(), String> {
+        if let Kind::Close = tag.kind {
+            return self.close(tag.name);
         }
-        match kind {
-            Kind::Empty => {}
-            Kind::Open => open.push((name, at)),
-            Kind::Close => match open.pop() {
-                Some((opened, _)) if opened == name => {}
-                Some((opened, _)) => {
-                    return Err((line(at), format!("expected `</{}>`, found `</{}>`", shown(opened), shown(name))));
-                }
-                None => return Err((line(at), format!("`</{}>` closes nothing", shown(name)))),
-            },
+        if !self.begun && tag.name != "topology" {
+            return Err(format!("expected hwloc's `<topology>`, found `<{}>`", shown(tag.name)));
+        }
+        self.begun = true;
+        let object = if tag.name == "object" { Some(tag.attribute("type").unwrap_or_default()) } else { None };
+        let above = self.open.last().and_then(|open| open.object);
+        if let Some(object) = object.filter(|object| !may_be_in(object, above)) {
+            let place = above.map_or("`<topology>`".to_owned(), |above| format!("`{}`", shown(above)));
+            return Err(format!("an object of type `{}` cannot be in {place}", shown(object)));
+        }
+        if let Kind::Open = tag.kind {
+            self.open.push(Open { name: tag.name, object, at: tag.at });
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, name: &str) -> Result<(), String> {
+        match self.open.pop() {
+            Some(open) if open.name == name => Ok(()),
+            Some(open) => Err(format!("expected `</{}>`, found `</{}>`", shown(open.name), shown(name))),
+            None => Err(format!("`</{}>` closes nothing", shown(name))),
         }
     }
-    match (root, open.last()) {
-        (None, _) => Err((1, "expected hwloc's `<topology>`, found no XML element".into())),
-        (_, Some((name, at))) => Err((line(*at), format!("`<{}>` is never closed: the file is cut off", shown(name)))),
-        (Some(_), None) => Ok(()),
+
+    fn end(self) -> Result<(), (usize, String)> {
+        match self.open.last() {
+            Some(open) => Err((open.at, format!("`<{}>` is never closed: the file is cut off", shown(open.name)))),
+            None if self.begun => Ok(()),
+            None => Err((0, "expected hwloc's `<topology>`, found no XML element".into())),
+        }
+    }
+}
+
+/// hwloc's rules of nesting, as its manual's chapter on object types has them.
+fn may_be_in(object: &str, above: Option<&str>) -> bool {
+    let input_output = ["Bridge", "PCIDev", "OSDev"];
+    let memory = ["NUMANode", "MemCache"];
+    match above {
+        None => matches!(object, "Machine" | "System"),
+        _ if matches!(object, "Machine" | "System") => above == Some("System"),
+        _ if object == "Misc" => true,
+        Some("PU" | "NUMANode" | "Misc") => false,
+        Some("MemCache") => memory.contains(&object),
+        Some(above) if input_output.contains(&above) => input_output.contains(&object),
+        Some(_) => true,
     }
 }
 
@@ -80,8 +126,20 @@ enum Kind {
 
 struct Tag<'a> {
     name: &'a str,
+    /// What follows the name.
+    rest: &'a str,
     at: usize,
     kind: Kind,
+}
+
+impl<'a> Tag<'a> {
+    /// The value of an attribute in double quotes, as hwloc writes them.
+    fn attribute(&self, name: &str) -> Option<&'a str> {
+        let mut quoted = self.rest.split('"');
+        std::iter::from_fn(|| Some((quoted.next()?, quoted.next()?)))
+            .find(|(before, _)| before.trim_end().strip_suffix('=').is_some_and(|key| key.trim() == name))
+            .map(|(_, value)| value)
+    }
 }
 
 /// The tags of an XML text; prolog, comments and text between them are passed over. An error is where an endless one
@@ -134,7 +192,8 @@ fn tag(inside: &str, at: usize) -> Tag<'_> {
         (None, Some(name)) => (Kind::Empty, name),
         (None, None) => (Kind::Open, inside),
     };
-    Tag { name: inside.split_ascii_whitespace().next().unwrap_or_default(), at, kind }
+    let (name, rest) = inside.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((inside, ""));
+    Tag { name, rest, at, kind }
 }
 
 fn line_at(bytes: &[u8], at: usize) -> usize {
@@ -157,7 +216,10 @@ mod tests {
     #[test]
     fn a_topology_passes() {
         let head = "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<!-- a > b -->\n";
-        assert_eq!(said(&format!("{head}<topology version=\"2.0\">\n <object a=\"x>y\"/>\n</topology>\n")), "fine");
+        assert_eq!(
+            said(&format!("{head}<topology version=\"2.0\">\n <object a=\"x>y\" type=\"Machine\"/>\n</topology>\n")),
+            "fine"
+        );
     }
 
     #[test]
@@ -166,9 +228,27 @@ mod tests {
         assert_eq!(said("{\"schema\":1}"), "1: expected hwloc's `<topology>`, found no XML element");
         assert_eq!(said("<!DOCTYPE html>\n<html></html>"), "2: expected hwloc's `<topology>`, found `<html>`");
         assert_eq!(said("<topology>\n<object"), "2: this tag never ends: the file is cut off");
-        assert_eq!(said("<topology>\n<object>\n"), "2: `<object>` is never closed: the file is cut off");
-        assert_eq!(said("<topology>\n<object>\n</topology>"), "3: expected `</object>`, found `</topology>`");
+        assert_eq!(said("<topology>\n<info>\n"), "2: `<info>` is never closed: the file is cut off");
+        assert_eq!(said("<topology>\n<info>\n</topology>"), "3: expected `</info>`, found `</topology>`");
         assert_eq!(said("<topology></topology>\n</x>"), "2: `</x>` closes nothing");
+        assert_eq!(said("</x>"), "1: `</x>` closes nothing");
         assert_eq!(said("<topology>\n\0</topology>"), "2: expected an hwloc XML file, found a NUL byte");
+    }
+
+    #[test]
+    fn objects_where_they_do_not_belong_are_named() {
+        let inside = |outer: &str, inner: &str| {
+            let outer = format!("<object os_index=\"0\" type=\"{outer}\">");
+            said(&format!(
+                "<topology>\n<object type=\"Machine\">\n{outer}\n<object type = \"{inner}\"/>\n</object></object></topology>"
+            ))
+        };
+        assert_eq!(inside("Package", "PU"), "fine");
+        assert_eq!(inside("Bridge", "PCIDev"), "fine");
+        assert_eq!(inside("PU", "Core"), "4: an object of type `Core` cannot be in `PU`");
+        assert_eq!(inside("Package", "Machine"), "4: an object of type `Machine` cannot be in `Package`");
+        assert_eq!(inside("OSDev", "PU"), "4: an object of type `PU` cannot be in `OSDev`");
+        let root = said("<topology>\n<object type=\"NUMANode\"/></topology>");
+        assert_eq!(root, "2: an object of type `NUMANode` cannot be in `<topology>`");
     }
 }
