@@ -4,9 +4,9 @@
 use crate::spank::Handle;
 use crate::step::Step;
 use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, Outcome, RankValues};
-use gpu_tune_engine::plan::{Share, TaskPlan};
+use gpu_tune_engine::plan::TaskPlan;
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{Code, CpuSet, Notice, text, trusted};
+use gpu_tune_engine::{Code, Notice, text, trusted};
 use std::ffi::OsStr;
 use std::path::Path;
 
