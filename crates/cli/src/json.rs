@@ -88,6 +88,28 @@ pub struct RankVerdict {
     pub blame: Vec<String>,
 }
 
+/// `gpu-tune doctor --json`.
+#[derive(Debug, Serialize)]
+pub struct DoctorDocument {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// One for each thing looked at.
+    pub lines: Vec<DoctorLine>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub struct DoctorLine {
+    /// `ok`, `warn`, `fail` or `skip`.
+    pub state: &'static str,
+    /// What was looked at.
+    pub subject: &'static str,
+    /// What was seen.
+    pub text: String,
+    /// What to do.
+    pub fix: Option<String>,
+}
+
 /// A node.
 #[derive(Debug, Serialize)]
 pub struct MachineObject {

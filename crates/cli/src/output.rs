@@ -48,8 +48,8 @@ pub fn complain(error: &CliError) {
     say("error", &chain(error), error.help());
 }
 
-/// `a: b: c`.
-fn chain(error: &dyn Error) -> String {
+/// An error with its causes: `a: b: c`.
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -6,6 +6,7 @@ use crate::CliError;
 use clap::Subcommand;
 use std::process::ExitCode;
 
+pub mod doctor;
 pub mod exec;
 pub mod manual;
 pub mod plan;
@@ -25,6 +26,9 @@ pub enum Verb {
     /// Read the running ranks of a job back and compare them with the plan
     #[command(long_about = text(include_str!("verify/mod.rs")))]
     Verify(verify::Args),
+    /// Look whether this node is ready
+    #[command(long_about = text(include_str!("doctor/mod.rs")))]
+    Doctor(doctor::Args),
     /// Read the node and keep what was found in a file
     #[command(long_about = text(include_str!("snapshot.rs")))]
     Snapshot(snapshot::Args),
@@ -43,6 +47,7 @@ impl Verb {
             Self::Topo(args) => topo::run(&args),
             Self::Plan(args) => plan::run(&args),
             Self::Verify(args) => verify::run(&args),
+            Self::Doctor(args) => doctor::run(&args),
             Self::Snapshot(args) => snapshot::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Manual(args) => manual::run(&args),

@@ -4,7 +4,7 @@ use super::canvas::{Canvas, Rect, fitted};
 use super::{Owner, Picture, cores, real};
 use crate::words;
 
-const HIGH: f64 = 36.0;
+const HIGH: f64 = 46.0;
 
 /// Draws it and answers with the height used.
 pub(super) fn draw(page: &mut Canvas, picture: &Picture<'_>, at: Rect) -> f64 {
@@ -30,8 +30,10 @@ fn ranks(page: &mut Canvas, owners: &[Owner], at: Rect) -> f64 {
         let y = at.y + 6.0 + real(number / across) * HIGH;
         cores::owned(page, number, Rect::new(x, y, 24.0, 24.0));
         page.text(x + 32.0, y + 9.0, "chip", &fitted(&headline(owner), 11.0, w - 40.0));
-        let place = format!("CPUs {} · memory {}", words::list(&owner.cpus), owner.memory);
-        page.text(x + 32.0, y + 22.0, "small", &fitted(&place, 10.0, w - 40.0));
+        let lines = [format!("CPUs {}", words::list(&owner.cpus)), format!("memory {}", owner.memory)];
+        for (row, line) in lines.iter().enumerate() {
+            page.text(x + 32.0, y + 22.0 + real(row) * 13.0, "small", &fitted(line, 10.0, w - 40.0));
+        }
     }
     real(owners.len().div_ceil(across)) * HIGH + 6.0
 }

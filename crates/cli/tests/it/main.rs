@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail the test")]
 
 mod common;
+mod doctor;
 mod exec;
 mod frame;
 mod plan;

@@ -19,21 +19,21 @@ fn json(file: &str, options: &str) -> Option<Value> {
 
 #[test]
 fn one_task_for_each_gpu_is_the_rule() {
-    if let Some(text) = plan("turin-4gpu-nvml.xml", "h200") {
+    if let Some(text) = plan("turin-4gpu-nvml.xml", "h200,env=off") {
         insta::assert_snapshot!("turin_h200", text);
     }
 }
 
 #[test]
 fn one_task_that_sees_all_gpus_is_a_launcher() {
-    if let Some(text) = plan("hgx-h100-8gpu.xml", "h100 --tasks 1") {
+    if let Some(text) = plan("hgx-h100-8gpu.xml", "h100,env=off --tasks 1") {
         insta::assert_snapshot!("hgx_torchrun", text);
     }
 }
 
 #[test]
 fn gpus_beyond_the_allowed_cpus_are_told_once_and_keep_their_ranks() {
-    if let Some(text) = plan("hgx-h100-8gpu.xml", "h100 --cpus 0-15") {
+    if let Some(text) = plan("hgx-h100-8gpu.xml", "h100,env=off --cpus 0-15") {
         insta::assert_snapshot!("hgx_half_remote", text);
     }
 }
@@ -55,7 +55,7 @@ fn the_json_has_exactly_the_promised_names() {
 
 #[test]
 fn the_json_of_a_plan_is_this() {
-    if let Some(value) = json("turin-4gpu-nvml.xml", "h200 --tasks 2 --mems 0-3") {
+    if let Some(value) = json("turin-4gpu-nvml.xml", "h200,env=off --tasks 2 --mems 0-3") {
         insta::assert_snapshot!("turin_json", serde_json::to_string_pretty(&value).expect("JSON"));
     }
 }

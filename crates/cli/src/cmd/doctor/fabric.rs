@@ -1,0 +1,65 @@
+//! The network: adapters, their addresses, and what /etc/nccl.conf says about them.
+
+use super::Node;
+use super::line::Line;
+use crate::words;
+use gpu_tune_engine::env::{NCCL_CONF, NcclConf};
+use gpu_tune_engine::fabric::{Fabric, HcaFilter};
+use gpu_tune_engine::machine::{LinkLayer, Nic};
+use gpu_tune_engine::profile::Catalog;
+use std::collections::BTreeSet;
+
+/// Everything about the network.
+pub(super) fn check(node: &Node) -> Vec<Line> {
+    let nics = node.machine().map(|machine| machine.nics.as_slice()).unwrap_or_default();
+    let mut lines = vec![adapters(nics), addresses(node)];
+    lines.extend(nccl_conf(node));
+    lines
+}
+
+fn adapters(nics: &[Nic]) -> Line {
+    let subject = "adapters";
+    let down: Vec<&str> = nics.iter().filter(|nic| !nic.active()).map(|nic| nic.name.as_str()).collect();
+    match (nics.len(), down.as_slice()) {
+        (0, _) => Line::skip(subject, "no RDMA adapter is on this node"),
+        (all, []) => Line::ok(subject, format!("{} with an active port", words::count(all, "adapter"))),
+        (all, down) if down.len() == all => Line::fail(subject, format!("no port is active: {}", down.join(", ")))
+            .fix("`ibstat`, cables, subnet manager"),
+        (_, down) => Line::warn(subject, format!("without an active port: {}", down.join(", ")))
+            .fix("`ibstat`; leave them out with NCCL_IB_HCA if they are meant to be down"),
+    }
+}
+
+/// One variable serves all adapters, so the RoCE v2 address must have one index everywhere.
+fn addresses(node: &Node) -> Line {
+    let subject = "RoCE v2 address";
+    let fabric = Fabric::read(node.host.root());
+    let all = HcaFilter::default();
+    if !fabric.link_layers(&all).contains(&LinkLayer::Ethernet) {
+        return Line::skip(subject, "no active Ethernet port");
+    }
+    match fabric.rocev2_gid_index(&all, None) {
+        Ok(index) => Line::ok(subject, format!("at index {index} of all adapters")),
+        Err(reason) => Line::warn(subject, reason.to_string())
+            .fix("NCCL 2.21 and later finds it itself; for older ones name the adapters with NCCL_IB_HCA"),
+    }
+}
+
+/// Values there beat the built-in profiles' and lose to the admin's.
+fn nccl_conf(node: &Node) -> Vec<Line> {
+    let subject = "nccl.conf";
+    let Some(text) = node.host.read(NCCL_CONF) else { return vec![Line::ok(subject, "there is no /etc/nccl.conf")] };
+    let conf = NcclConf::parse(text.as_bytes());
+    let catalog = Catalog::builtin();
+    let rules = catalog.names().filter_map(|name| catalog.profile(name).ok()).flat_map(|profile| &profile.env);
+    let names: BTreeSet<&str> = rules.map(|rule| &*rule.name).collect();
+    let mut lines = Vec::new();
+    for name in names {
+        if let Some((value, line)) = conf.get(name) {
+            let text = format!("{NCCL_CONF}:{line} sets {name}={value}, which beats the built-in profiles' value");
+            let fix = format!("remove the line, or set {name} in a profile of your own, which beats the file");
+            lines.push(Line::warn(subject, text).fix(fix));
+        }
+    }
+    if lines.is_empty() { vec![Line::ok(subject, "nothing there clashes with the built-in profiles")] } else { lines }
+}

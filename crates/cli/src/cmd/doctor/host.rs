@@ -1,0 +1,107 @@
+//! The node's files and programs, below a root that tests replace by a described node.
+
+use crate::proc::Proc;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where programs are looked for.
+const PLACES: [&str; 7] = [
+    "usr/local/bin",
+    "usr/local/sbin",
+    "usr/bin",
+    "usr/sbin",
+    "opt/slurm/bin",
+    "opt/slurm/sbin",
+    "opt/slurm/current/bin",
+];
+
+/// How long a program may take. srun waits for a controller that is away.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// A node.
+#[derive(Debug, Clone)]
+pub(super) struct Host {
+    root: PathBuf,
+}
+
+impl Host {
+    pub(super) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The root itself.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where an absolute path of the node is found.
+    pub(super) fn path(&self, path: impl AsRef<Path>) -> PathBuf {
+        let path = path.as_ref();
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// A file's text; `None` when it is not there or not readable.
+    pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        let bytes = fs::read(self.path(path)).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    pub(super) fn exists(&self, path: impl AsRef<Path>) -> bool {
+        self.path(path).exists()
+    }
+
+    pub(super) fn proc(&self) -> Proc {
+        Proc::at(self.path("/proc"))
+    }
+
+    /// The processes of this name, by `comm`.
+    pub(super) fn processes(&self, name: &str) -> Vec<u32> {
+        let named = |pid: &u32| self.read(format!("/proc/{pid}/comm")).is_some_and(|comm| comm.trim() == name);
+        self.proc().pids().into_iter().filter(named).collect()
+    }
+
+    /// The name that Slurm knows the node by: the host's, up to the first dot.
+    pub(super) fn name(&self) -> String {
+        let name = self.read("/proc/sys/kernel/hostname").unwrap_or_default();
+        name.trim().split('.').next().unwrap_or_default().to_owned()
+    }
+
+    /// What a program of Slurm's prints, both streams; `None` when there is no such program or it takes too long.
+    pub(super) fn run(&self, program: &str, args: &[&str], slurm_conf: Option<&Path>) -> Option<String> {
+        let path = PLACES.iter().map(|place| self.root.join(place).join(program)).find(|path| path.is_file())?;
+        let mut command = Command::new(path);
+        command
+            .args(args)
+            .envs(slurm_conf.map(|path| ("SLURM_CONF", path)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().ok()?;
+        let readers = (drain(child.stdout.take()), drain(child.stderr.take()));
+        let end = Instant::now() + PATIENCE;
+        while child.try_wait().ok()?.is_none() {
+            if Instant::now() > end {
+                let _ = child.kill();
+                let _ = child.wait();
+                return None;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        Some(readers.0.join().ok()? + &readers.1.join().ok()?)
+    }
+}
+
+/// Reads to the end beside the process, so that a full pipe cannot stop it.
+fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What was read until an error is still worth showing.
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}

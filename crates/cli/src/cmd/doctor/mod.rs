@@ -1,0 +1,96 @@
+//! `gpu-tune doctor` looks whether this node is ready for gpu-tune and for fast GPU jobs, one line for each thing, with the
+//! fix where something is wrong:
+//!
+//! - the plugin: its line in plugstack.conf, its file, whether srun and slurmd have it loaded (a wrong stamp or a missing
+//!   library would show there), its place behind pyxis, the shim, the command, the snapshot, the profiles;
+//! - Slurm: TaskPlugin, ConstrainCores, ConstrainDevices, and the cores that gres.conf gives each GPU against those that
+//!   are really near;
+//! - GPUs: the driver, NVML, GPUDirect RDMA (nvidia-peermem or dma-buf), the IMEX channel on GB200;
+//! - network: adapters that are down, the RoCE v2 address table, /etc/nccl.conf against the profiles;
+//! - kernel: locked memory, automatic NUMA balancing, transparent huge pages.
+//!
+//! Nothing is changed. What cannot be seen is skipped with the reason; as root more can be seen. The exit status is 1 when
+//! a line says `fail`; `warn` alone is 0.
+
+mod fabric;
+mod gpus;
+mod gres;
+mod host;
+mod kernel;
+mod line;
+mod plugin;
+mod plugstack;
+mod slurm;
+
+use crate::source::Source;
+use crate::style::Style;
+use crate::{CliError, output};
+use gpu_tune_engine::{Machine, Notice};
+use host::Host;
+use line::State;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `gpu-tune doctor`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    source: Source,
+    /// Slurm's configuration [default: SLURM_CONF, else where slurmd or the distribution has it]
+    #[arg(long, value_name = "FILE")]
+    slurm_conf: Option<PathBuf>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    /// Look at a described node below this directory, for tests
+    #[arg(long, value_name = "DIR", hide = true, default_value = "/")]
+    root: PathBuf,
+}
+
+/// Everything that the checks look at.
+#[derive(Debug)]
+struct Node {
+    host: Host,
+    /// The machine, and what was odd while it was read; `None` with the reason when it could not be read.
+    machine: Result<(Machine, Vec<Notice>), String>,
+    slurm: Option<slurm::Conf>,
+    plugstack: plugstack::Plugstack,
+    /// The machine comes from a file.
+    replayed: bool,
+}
+
+impl Node {
+    fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref().ok().map(|(machine, _)| machine)
+    }
+}
+
+/// Looks at everything.
+pub fn run(args: &Args) -> Result<ExitCode, CliError> {
+    let node = node(args);
+    let mut lines = plugin::check(&node);
+    lines.extend(slurm::check(&node));
+    lines.extend(gres::check(&node));
+    lines.extend(gpus::check(&node));
+    lines.extend(fabric::check(&node));
+    lines.extend(kernel::check(&node.host));
+    if args.json {
+        output::print_json(&line::document(&lines))?;
+    } else {
+        output::print(&line::text(&lines, Style::stdout()))?;
+    }
+    let failed = lines.iter().any(|line| line.state == State::Fail);
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+fn node(args: &Args) -> Node {
+    let host = Host::at(&args.root);
+    let slurm = slurm::Conf::find(&host, args.slurm_conf.as_deref());
+    Node {
+        plugstack: plugstack::Plugstack::read(&host, slurm.as_ref()),
+        machine: args.source.read().map_err(|error| output::chain(&error)),
+        replayed: args.source.topology.is_some(),
+        slurm,
+        host,
+    }
+}

@@ -1,0 +1,154 @@
+//! gpu-tune itself: is it installed, loaded on both sides, in the right place, with everything it needs?
+
+use super::Node;
+use super::line::Line;
+use super::plugstack::Entry;
+use crate::{output, words};
+use gpu_tune_engine::profile::{Catalog, Kind};
+use gpu_tune_engine::snapshot::{self, Key};
+use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::trusted;
+use std::path::Path;
+
+/// Everything about the plugin. Without its line in plugstack.conf the rest is looked at with the defaults.
+pub(super) fn check(node: &Node) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let entry = listed(node, &mut lines);
+    let site = entry.map_or_else(SiteConfig::default, |entry| words_of(entry, &mut lines));
+    if let Some(entry) = entry {
+        lines.push(file(node, "plugin file", &entry.plugin));
+        lines.push(order(node));
+    }
+    lines.push(in_srun(node));
+    lines.push(in_slurmd(node));
+    lines.push(file(node, "shim", &site.shim));
+    lines.push(file(node, "command", &site.command));
+    lines.push(kept(node, &site));
+    lines.extend(profiles(node, &site));
+    lines
+}
+
+/// Whether plugstack.conf has our line.
+fn listed<'a>(node: &'a Node, lines: &mut Vec<Line>) -> Option<&'a Entry> {
+    let subject = "plugstack.conf";
+    let fix = "add `optional /usr/local/lib/gpu-tune/gpu_tune.so` on every node";
+    let Some(path) = &node.plugstack.path else {
+        lines.push(Line::skip(subject, "unknown without slurm.conf"));
+        return None;
+    };
+    let path = path.display();
+    let ours = node.plugstack.ours();
+    lines.push(match ours {
+        None if !node.plugstack.found => Line::fail(subject, format!("{path} is not there")).fix(fix),
+        None => Line::fail(subject, format!("{path} does not list gpu_tune.so")).fix(fix),
+        Some((_, entry)) if entry.required => Line::warn(
+            subject,
+            format!("{path} lists gpu_tune.so as `required`: a missing file would stop slurmd and srun"),
+        )
+        .fix("write `optional`; `strict` is the word for jobs that must not run untuned"),
+        Some(_) => Line::ok(subject, format!("{path} lists gpu_tune.so")),
+    });
+    ours.map(|(_, entry)| entry)
+}
+
+/// The words behind the plugin; with a wrong one the plugin stays out of the way.
+fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> SiteConfig {
+    let args: Vec<&str> = entry.words.iter().map(String::as_str).collect();
+    match SiteConfig::parse(&args) {
+        Ok(site) => {
+            let text = if args.is_empty() { "none".to_owned() } else { args.join(" ") };
+            lines.push(Line::ok("words", text));
+            site
+        }
+        Err(error) => {
+            lines.push(Line::fail("words", output::chain(&error)).fix_if(error.help()));
+            SiteConfig::default()
+        }
+    }
+}
+
+/// A file that only root may have written.
+fn file(node: &Node, subject: &'static str, path: &Path) -> Line {
+    match trusted::check(&node.host.path(path)) {
+        Ok(()) => Line::ok(subject, path.display().to_string()),
+        Err(error) if error.is_missing() => {
+            Line::fail(subject, format!("{} is not there", path.display())).fix("`make install`, or the package")
+        }
+        Err(error) => Line::fail(subject, output::chain(&error)).fix_if(error.help()),
+    }
+}
+
+fn order(node: &Node) -> Line {
+    let subject = "order";
+    match (node.plugstack.ours(), node.plugstack.pyxis()) {
+        (Some((ours, _)), Some(pyxis)) if ours < pyxis => {
+            Line::warn(subject, "gpu_tune.so stands before pyxis: a container image's variables beat the profile's")
+                .fix("list gpu_tune.so after spank_pyxis.so")
+        }
+        (_, Some(_)) => Line::ok(subject, "after pyxis"),
+        (_, None) => Line::skip(subject, "no pyxis here"),
+    }
+}
+
+/// srun prints a plugin's options only if it accepted the plugin, so this shows that stamp and libraries are right.
+fn in_srun(node: &Node) -> Line {
+    let subject = "loaded by srun";
+    let conf = node.slurm.as_ref().map(|conf| node.host.path(&conf.path));
+    let Some(help) = node.host.run("srun", &["--help"], conf.as_deref()) else {
+        return Line::skip(subject, "srun is not installed here, or does not answer");
+    };
+    if help.contains("--gpu-tune") {
+        return Line::ok(subject, "`srun --help` knows `--gpu-tune`");
+    }
+    if !help.contains("Usage: srun") {
+        return Line::skip(subject, format!("srun does not work here: {}", help.lines().next().unwrap_or_default()));
+    }
+    let said = help.lines().find(|line| line.contains("gpu_tune")).map(|line| format!(": {}", line.trim()));
+    Line::fail(subject, format!("`srun --help` does not know `--gpu-tune`{}", said.unwrap_or_default()))
+        .fix("the same plugstack.conf line and file on this node; `srun -v` tells why Slurm refuses a plugin")
+}
+
+/// A plugin that slurmd accepted stays mapped.
+fn in_slurmd(node: &Node) -> Line {
+    let subject = "loaded by slurmd";
+    let Some(pid) = node.host.processes("slurmd").first().copied() else {
+        return Line::skip(subject, "no slurmd runs here");
+    };
+    match node.host.read(format!("/proc/{pid}/maps")) {
+        None => Line::skip(subject, "only root can see it"),
+        Some(maps) if maps.contains("/gpu_tune.so") => Line::ok(subject, format!("slurmd ({pid}) has it")),
+        Some(_) => Line::fail(subject, format!("slurmd ({pid}) does not have it: steps here are not tuned"))
+            .fix("install the plugin here too, then restart slurmd; its log tells why it refuses a plugin"),
+    }
+}
+
+/// The snapshot that steps read.
+fn kept(node: &Node, site: &SiteConfig) -> Line {
+    let subject = "snapshot";
+    let key = Key::of_this_host(node.host.root());
+    match snapshot::load(&node.host.path(&site.state), &key) {
+        Ok(machine) => Line::ok(subject, words::summary(&machine)),
+        Err(error) => Line::warn(subject, format!("{}: the first step has to wait for one", output::chain(&error)))
+            .fix(error.help().unwrap_or_else(|| "`gpu-tune snapshot` as root".to_owned())),
+    }
+}
+
+fn profiles(node: &Node, site: &SiteConfig) -> Vec<Line> {
+    let subject = "profiles";
+    let (catalog, notices) = Catalog::load(&node.host.path(&site.profile_dir));
+    let mut lines: Vec<Line> = notices.iter().map(|notice| Line::fail(subject, &notice.message)).collect();
+    for (name, entry) in catalog.entries().filter(|(_, entry)| !entry.source().builtin) {
+        if let Err(error) = catalog.lineage(name) {
+            lines.push(Line::fail(subject, output::chain(&error)).fix("`gpu-tune profile check` tells all"));
+        }
+        for finding in entry.findings(name).iter().filter(|finding| finding.kind != Kind::Error) {
+            lines.push(Line::warn(subject, finding.to_string()).fix_if(finding.help.clone()));
+        }
+    }
+    if lines.is_empty() {
+        let own = catalog.entries().filter(|(_, entry)| !entry.source().builtin).count();
+        let all = catalog.names().count();
+        lines.push(Line::ok(subject, format!("{own} of this site, {} built in, all usable", all - own)));
+    }
+    lines
+}

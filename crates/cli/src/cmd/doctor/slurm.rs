@@ -1,0 +1,107 @@
+//! Slurm's own configuration, read from its files: no daemon is asked, so it works where none runs.
+
+use super::Node;
+use super::host::Host;
+use super::line::Line;
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// Where slurm.conf is when nobody says: distributions, SchedMD's default, and the caches of configless nodes.
+const PLACES: [&str; 5] = [
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm-llnl/slurm.conf",
+    "/usr/local/etc/slurm.conf",
+    "/run/slurm/conf/slurm.conf",
+    "/var/spool/slurmd/conf-cache/slurm.conf",
+];
+
+/// slurm.conf and its directory, where the other files are.
+#[derive(Debug)]
+pub(super) struct Conf {
+    /// As on the node.
+    pub(super) path: PathBuf,
+    text: String,
+}
+
+impl Conf {
+    /// Finds and reads it.
+    pub(super) fn find(host: &Host, named: Option<&Path>) -> Option<Self> {
+        let from_env = || env::var_os("SLURM_CONF").map(PathBuf::from).filter(|_| host.root() == Path::new("/"));
+        let named = named.map(Path::to_owned).or_else(from_env).or_else(|| of_slurmd(host));
+        let places = named.into_iter().chain(PLACES.iter().map(PathBuf::from));
+        places.into_iter().find_map(|path| Some(Self { text: with_includes(host, &path)?, path }))
+    }
+
+    /// A parameter's value; names are case-insensitive, the last one counts.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        value(&self.text, name)
+    }
+
+    /// A file beside slurm.conf.
+    pub(super) fn beside(&self, name: &str) -> PathBuf {
+        self.path.with_file_name(name)
+    }
+}
+
+/// `-f FILE` of the running slurmd.
+fn of_slurmd(host: &Host) -> Option<PathBuf> {
+    let words = host.proc().cmdline(*host.processes("slurmd").first()?).ok()?;
+    let at = words.iter().position(|word| word == "-f")?;
+    words.get(at + 1).map(PathBuf::from)
+}
+
+fn with_includes(host: &Host, path: &Path) -> Option<String> {
+    let mut text = String::new();
+    for line in host.read(path)?.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some(word), Some(file)) if word.eq_ignore_ascii_case("include") => {
+                text += &host.read(path.with_file_name(file)).unwrap_or_default();
+            }
+            _ => text += line,
+        }
+        text.push('\n');
+    }
+    Some(text)
+}
+
+/// The value of `NAME=value` in a file of Slurm's form.
+pub(super) fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let settings = text.lines().filter_map(|line| line.split('#').next()?.trim().split_once('='));
+    settings.filter(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).next_back()
+}
+
+/// Everything about slurm.conf and cgroup.conf.
+pub(super) fn check(node: &Node) -> Vec<Line> {
+    let Some(conf) = &node.slurm else {
+        return vec![Line::skip("slurm.conf", "no slurm.conf is found; `--slurm-conf` names one")];
+    };
+    let cgroup = node.host.read(conf.beside("cgroup.conf"));
+    vec![
+        Line::ok("slurm.conf", conf.path.display().to_string()),
+        task_plugin(conf),
+        constrain("ConstrainCores", cgroup.as_deref(), conf, "a job could use cores of another"),
+        constrain("ConstrainDevices", cgroup.as_deref(), conf, "a job could open GPUs of another"),
+    ]
+}
+
+fn task_plugin(conf: &Conf) -> Line {
+    let subject = "TaskPlugin";
+    let plugins = conf.get(subject).unwrap_or("task/none");
+    if plugins.contains("affinity") || plugins.contains("cgroup") {
+        return Line::ok(subject, plugins);
+    }
+    Line::warn(subject, format!("{plugins}: nothing keeps a job on its own cores"))
+        .fix("`TaskPlugin=task/cgroup,task/affinity` in slurm.conf")
+}
+
+fn constrain(subject: &'static str, cgroup: Option<&str>, conf: &Conf, otherwise: &str) -> Line {
+    let used = conf.get("TaskPlugin").is_some_and(|plugins| plugins.contains("cgroup"));
+    let on = cgroup.and_then(|text| value(text, subject)).is_some_and(|value| value.eq_ignore_ascii_case("yes"));
+    match (used, on) {
+        (true, true) => Line::ok(subject, "yes"),
+        (false, true) => Line::warn(subject, "yes, but without task/cgroup it does nothing")
+            .fix("`TaskPlugin=task/cgroup,task/affinity` in slurm.conf"),
+        (_, false) => Line::warn(subject, format!("no: {otherwise}")).fix(format!("`{subject}=yes` in cgroup.conf")),
+    }
+}

@@ -1,0 +1,197 @@
+//! `gpu-tune doctor` on described nodes.
+
+use crate::common::{gpu_tune, scratch, told, topology};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A described node: files below a root of its own.
+struct Node(PathBuf);
+
+impl Node {
+    /// A node as it should be.
+    fn ready(name: &str) -> Self {
+        let node = Self(scratch(name));
+        node.write("proc/sys/kernel/hostname", "n03.cluster\n");
+        node.write("proc/sys/kernel/numa_balancing", "0\n");
+        node.write("proc/self/limits", "Max locked memory         unlimited            unlimited            bytes\n");
+        node.write("proc/modules", "nvidia_peermem 16384 0 - Live 0x0\nnvidia 1 0 - Live 0x0\n");
+        node.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n");
+        node.write("proc/77/comm", "slurmd\n");
+        node.write("proc/77/cmdline", "/usr/sbin/slurmd\0-D\0");
+        node.write("proc/77/maps", "7f00-7f01 r-xp 0 0:0 1 /usr/local/lib/gpu-tune/gpu_tune.so\n");
+        node.write("proc/77/limits", "Max locked memory         unlimited            unlimited            bytes\n");
+        node.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+        node.write("etc/slurm/slurm.conf", "SlurmctldHost=head\nTaskPlugin=task/cgroup,task/affinity # both\n");
+        node.write("etc/slurm/cgroup.conf", "ConstrainCores=yes\nconstraindevices = YES\n");
+        node.write("etc/slurm/gres.conf", "AutoDetect=nvml\n");
+        node.write("etc/slurm/plugstack.conf", "include plugstack.conf.d/*.conf\n");
+        node.write("etc/slurm/plugstack.conf.d/10-pyxis.conf", "required /usr/lib/slurm/spank_pyxis.so\n");
+        node.write(
+            "etc/slurm/plugstack.conf.d/20-tune.conf",
+            "optional /usr/local/lib/gpu-tune/gpu_tune.so default=h200\n",
+        );
+        node.write("usr/local/lib/gpu-tune/gpu_tune.so", "");
+        node.write("usr/local/lib/gpu-tune/libgpu_tune_preload.so", "");
+        node.program("usr/local/bin/gpu-tune", "");
+        node.program("usr/bin/srun", "echo 'Usage: srun [OPTIONS(0)...]'; echo '      --gpu-tune=PROFILE'");
+        node
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        fs::write(path, text).expect("a file");
+    }
+
+    fn program(&self, path: &str, script: &str) {
+        self.write(path, &format!("#!/bin/sh\n{script}\n"));
+        fs::set_permissions(self.0.join(path), fs::Permissions::from_mode(0o755)).expect("permissions");
+    }
+
+    fn remove(&self, path: &str) {
+        fs::remove_file(self.0.join(path)).expect("the file was there");
+    }
+
+    /// The report for an 8-GPU machine; `None` where the collection of machines is absent.
+    fn report(&self) -> Option<String> {
+        let topology = topology("hgx-h100-8gpu.xml")?;
+        let root = self.0.to_string_lossy().into_owned();
+        let text = told(&gpu_tune(&["doctor", "--topology", &topology, "--root", &root]));
+        Some(text.replace(&root, "ROOT"))
+    }
+}
+
+/// Whether the report has a line of this state and subject with this text in it, and the fix below it.
+fn says(report: &str, state: &str, subject: &str, text: &str, fix: &str) -> bool {
+    let lines: Vec<&str> = report.lines().collect();
+    let fits = |pair: &[&str]| match pair {
+        [line, below] => {
+            line.starts_with(&format!("{state:<4}  {subject} ")) && line.contains(text) && below.contains(fix)
+        }
+        _ => false,
+    };
+    lines.windows(2).any(fits)
+}
+
+/// A file that is not as it should be, and the line that tells of it.
+struct Fault {
+    path: &'static str,
+    /// Its text; `None`: it is not there.
+    text: Option<&'static str>,
+    /// State, subject, a part of the text and of the fix.
+    expect: [&'static str; 4],
+}
+
+const fn fault(path: &'static str, text: Option<&'static str>, expect: [&'static str; 4]) -> Fault {
+    Fault { path, text, expect }
+}
+
+const STACK: &str = "etc/slurm/plugstack.conf";
+const FAULTS: [Fault; 16] = [
+    fault(STACK, Some(""), ["fail", "plugstack.conf", "does not list", "optional"]),
+    fault(STACK, None, ["fail", "plugstack.conf", "is not there", "optional"]),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so profiledir=/x\n"),
+        ["fail", "words", "unknown word `profiledir`", "did you mean `profile_dir`"],
+    ),
+    fault(
+        STACK,
+        Some("required /usr/local/lib/gpu-tune/gpu_tune.so\n"),
+        ["warn", "plugstack.conf", "as `required`", "write `optional`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so\noptional /usr/lib/slurm/spank_pyxis.so\n"),
+        ["warn", "order", "before pyxis", "after spank_pyxis.so"],
+    ),
+    fault("usr/local/lib/gpu-tune/libgpu_tune_preload.so", None, ["fail", "shim", "is not there", "make install"]),
+    fault(
+        "usr/bin/srun",
+        Some("#!/bin/sh\necho 'Usage: srun'\n"),
+        ["fail", "loaded by srun", "does not know", "plugstack.conf line and file"],
+    ),
+    fault("proc/77/maps", Some("7f00 /lib/libc.so\n"), ["fail", "loaded by slurmd", "not have it", "restart slurmd"]),
+    fault(
+        "etc/slurm/slurm.conf",
+        Some("TaskPlugin=task/none\n"),
+        ["warn", "TaskPlugin", "nothing keeps a job", "task/cgroup"],
+    ),
+    fault(
+        "etc/slurm/cgroup.conf",
+        Some("ConstrainCores=yes\n"),
+        ["warn", "ConstrainDevices", "could open GPUs of another", "ConstrainDevices=yes"],
+    ),
+    fault("proc/modules", Some(""), ["warn", "GPUDirect RDMA", "neither nvidia-peermem", "modprobe"]),
+    fault("proc/driver/nvidia/version", None, ["fail", "driver", "no driver is loaded", "nvidia module"]),
+    fault(
+        "etc/nccl.conf",
+        Some("# site\nNCCL_DEBUG=INFO\n"),
+        ["warn", "nccl.conf", "/etc/nccl.conf:2 sets NCCL_DEBUG=INFO", "remove the line"],
+    ),
+    fault(
+        "proc/77/limits",
+        Some("Max locked memory         8388608              8388608              bytes\n"),
+        ["warn", "locked memory", "8388608 bytes for slurmd", "LimitMEMLOCK"],
+    ),
+    fault("proc/sys/kernel/numa_balancing", Some("1\n"), ["warn", "NUMA balancing", "on", "sysctl"]),
+    fault(
+        "sys/kernel/mm/transparent_hugepage/enabled",
+        Some("always madvise [never]\n"),
+        ["warn", "huge pages", "never", "madvise"],
+    ),
+];
+
+#[test]
+fn a_node_that_is_ready_has_nothing_to_fix() {
+    let Some(report) = Node::ready("doctor-ready").report() else { return };
+    // How many profiles are built in is not the point.
+    let lines: Vec<&str> = report.lines().filter(|line| !line.starts_with("ok    profiles ")).collect();
+    insta::assert_snapshot!("ready", lines.join("\n"));
+}
+
+#[test]
+fn each_fault_is_told_with_its_fix() {
+    for (number, Fault { path, text, expect: [state, subject, said, fix] }) in FAULTS.iter().enumerate() {
+        let node = Node::ready(&format!("doctor-{number}"));
+        match text {
+            Some(text) => node.write(path, text),
+            None => node.remove(path),
+        }
+        let Some(report) = node.report() else { return };
+        assert!(says(&report, state, subject, said, fix), "{path} {text:?}: {report}");
+        assert_eq!(report.starts_with("exit 1\n"), *state == "fail", "{path}: {report}");
+    }
+}
+
+#[test]
+fn a_file_that_others_can_write_is_refused() {
+    let node = Node::ready("doctor-writable");
+    let shim = node.0.join("usr/local/lib/gpu-tune/libgpu_tune_preload.so");
+    fs::set_permissions(shim, fs::Permissions::from_mode(0o666)).expect("permissions");
+    let Some(report) = node.report() else { return };
+    assert!(says(&report, "fail", "shim", "", "chmod go-w"), "{report}");
+}
+
+#[test]
+fn a_broken_profile_is_told_with_file_and_line() {
+    let node = Node::ready("doctor-profile");
+    node.write("etc/gpu-tune/profiles.d/mine.toml", "inherits = \"h200\"\n[env]\nNCCL_DEBUG = 3.5.6\n");
+    let Some(report) = node.report() else { return };
+    assert!(says(&report, "fail", "profiles", "mine.toml:3", ""), "{report}");
+}
+
+#[test]
+fn the_json_has_the_same_lines() {
+    let Some(topology) = topology("hgx-h100-8gpu.xml") else { return };
+    let node = Node::ready("doctor-json");
+    node.write("proc/sys/kernel/numa_balancing", "1\n");
+    let root: &Path = &node.0;
+    let output = gpu_tune(&["doctor", "--json", "--topology", &topology, "--root", &root.to_string_lossy()]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let lines = value["lines"].as_array().expect("lines");
+    let line = lines.iter().find(|line| line["subject"] == "NUMA balancing").expect("the line");
+    assert_eq!((&line["state"], value["schema"].as_u64()), (&"warn".into(), Some(1)));
+    assert!(line["fix"].as_str().expect("a fix").contains("sysctl"));
+}
