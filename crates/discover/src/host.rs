@@ -2,7 +2,7 @@
 
 use crate::nvml::{self, GpuFacts};
 use crate::shape::{Place, Shape};
-use crate::sysfs::{DriverGpu, RdmaDevice, Tree};
+use crate::sysfs::{AmdGpu, DriverGpu, RdmaDevice, Tree};
 use crate::{Found, ladder};
 use gpu_tune_engine::machine::{Gpu, Nic, NumaNode, Vendor};
 use gpu_tune_engine::{Code, Machine, Notice, PciAddress, snapshot};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The machine whose shape, files and NVML these are.
 pub(crate) fn machine(shape: Shape, tree: &Tree, told: nvml::Facts) -> Found {
-    let Shape { mut machine, functions } = shape;
+    let Shape { mut machine, functions, .. } = shape;
     let driver = tree.driver_gpus();
     kernels_nodes(&mut machine.numa, tree, &driver);
     cpu_facts(&mut machine, tree);
@@ -83,7 +83,7 @@ struct Spot {
 }
 
 /// GPUs: those that hwloc shows, those that the driver holds and those that NVML lists. An NVIDIA GPU that the loaded driver
-/// does not hold (passed through to a guest) is none: CUDA and Slurm do not count it.
+/// does not hold (passed through to a guest, or excluded by its options) is none: CUDA and Slurm do not count it.
 fn gpus(
     machine: &mut Machine,
     driver: &BTreeMap<PciAddress, DriverGpu>,
@@ -127,10 +127,19 @@ fn describe(
     machine: &Machine,
 ) -> Gpu {
     let (files, told) = (driver.get(&gpu.pci), told.get(&gpu.pci).copied());
+    let amd = if gpu.vendor == Vendor::Amd { near.tree.amd_gpu(gpu.pci) } else { AmdGpu::default() };
     let Spot { locality, bridges, root } = near.place(gpu.pci, told, machine);
     Gpu {
-        uuid: told.and_then(|t| t.uuid.clone()).or_else(|| files.and_then(|f| f.uuid.clone())).or(gpu.uuid),
-        model: told.and_then(|t| t.model.clone()).or_else(|| files.and_then(|f| f.model.clone())).or(gpu.model),
+        uuid: told
+            .and_then(|t| t.uuid.clone())
+            .or_else(|| files.and_then(|f| f.uuid.clone()))
+            .or(amd.uuid)
+            .or(gpu.uuid),
+        model: told
+            .and_then(|t| t.model.clone())
+            .or_else(|| files.and_then(|f| f.model.clone()))
+            .or(amd.model)
+            .or(gpu.model),
         minor: told.and_then(|t| t.minor).or_else(|| files.and_then(|f| f.minor)),
         mig: told.map(|t| t.mig.clone()).unwrap_or_default(),
         locality,

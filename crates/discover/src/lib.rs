@@ -111,6 +111,10 @@ pub type Found = (Machine, Vec<Notice>);
 /// Reads this machine.
 pub fn read_host(options: &Options) -> Result<Found, DiscoverError> {
     let (shape, mut notices) = hwloc::this_machine()?;
+    if !shape.this_system {
+        let message = "its environment names another one (HWLOC_XMLFILE, HWLOC_SYNTHETIC or HWLOC_FSROOT)".into();
+        return Err(DiscoverError::Hwloc { subject: "this machine".into(), message });
+    }
     let cpus = shape.machine.cpus.last().map_or(0, |last| last + 1);
     let told = options.nvml.as_deref().map(|library| nvml::read(library, options.deadline, cpus)).unwrap_or_default();
     let (machine, more) = host::machine(shape, &sysfs::Tree::new(Path::new("/")), told);

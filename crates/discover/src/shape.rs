@@ -16,6 +16,8 @@ pub(crate) struct Shape {
     pub(crate) machine: Machine,
     /// Every PCI function of the tree: other sources name GPUs and NICs by address only.
     pub(crate) functions: BTreeMap<PciAddress, Place>,
+    /// Whether hwloc looked at this machine, and not at a file or another root that its environment names.
+    pub(crate) this_system: bool,
 }
 
 /// Where a device is in hwloc's tree.
@@ -41,7 +43,7 @@ pub(crate) fn read(topology: &Topology) -> Shape {
     machine.nics = nics(topology, &machine);
     let placed = |object| Some((address(pci(object)?), place(object, &machine.cpus)));
     let functions = topology.objects_with_type(ObjectType::PCIDevice).filter_map(placed).collect();
-    Shape { machine, functions }
+    Shape { machine, functions, this_system: topology.is_this_system() }
 }
 
 fn place(object: &TopologyObject, online: &CpuSet) -> Place {
@@ -146,7 +148,7 @@ fn gpu(object: &TopologyObject, machine: &Machine) -> Option<Gpu> {
     Some(Gpu {
         pci: address(function),
         vendor,
-        uuid: told("NVIDIAUUID").or_else(|| told("AMDUUID")),
+        uuid: told("NVIDIAUUID").or_else(|| told("AMDUUID").map(|id| format!("GPU-{id}"))),
         model: told("GPUModel"),
         minor: None,
         mig: Vec::new(),

@@ -46,6 +46,14 @@ pub(crate) struct DriverGpu {
     pub(crate) memory_node: Option<u32>,
 }
 
+/// What the amdgpu driver's files tell of a GPU.
+#[derive(Debug, Default)]
+pub(crate) struct AmdGpu {
+    /// As ROCm names it in `ROCR_VISIBLE_DEVICES`: `GPU-` and the driver's `unique_id`.
+    pub(crate) uuid: Option<String>,
+    pub(crate) model: Option<String>,
+}
+
 /// An RDMA device.
 #[derive(Debug)]
 pub(crate) struct RdmaDevice {
@@ -100,12 +108,26 @@ impl Tree {
         })
     }
 
-    /// The GPUs that the NVIDIA driver holds; empty without the driver.
+    /// An AMD GPU; nothing is known without its driver.
+    pub(crate) fn amd_gpu(&self, address: PciAddress) -> AmdGpu {
+        let read = |file: &str| {
+            let text = self.text(format!("sys/bus/pci/devices/{address}/{file}"))?;
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        AmdGpu { uuid: read("unique_id").map(|id| format!("GPU-{id}")), model: read("product_name") }
+    }
+
+    /// The GPUs that the NVIDIA driver holds, without those that its options exclude; empty without the driver.
     pub(crate) fn driver_gpus(&self) -> BTreeMap<PciAddress, DriverGpu> {
         let top = "proc/driver/nvidia/gpus";
         let gpus = self.names(top).into_iter().filter_map(|name| {
             let address = name.parse().ok()?;
             let text = self.text(format!("{top}/{name}/information")).unwrap_or_default();
+            let excluded =
+                ["GPU Excluded", "Blacklisted"].iter().any(|key| field(&text, key).as_deref() == Some("Yes"));
+            if excluded {
+                return None;
+            }
             let status = self.text(format!("{top}/{name}/numa_status")).unwrap_or_default();
             Some((
                 address,

@@ -32,6 +32,26 @@ fn this_machine_is_read_without_nvml() {
     assert!(machine.numa.iter().any(|node| machine.has_host_memory(node.id)));
 }
 
+/// libhwloc reads its variables from the environment that a process starts with: the test starts itself again.
+#[test]
+fn a_machine_of_hwlocs_variables_is_not_taken_for_this_one() {
+    if std::env::var_os("HWLOC_SYNTHETIC").is_some() {
+        let error = read_host(&options(None)).unwrap_err();
+        assert!(
+            error.to_string().starts_with("hwloc cannot read this machine: its environment names another"),
+            "{error}"
+        );
+        return;
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_machine_of_hwlocs_variables_is_not_taken_for_this_one"])
+        .env("HWLOC_SYNTHETIC", "package:2 core:4 pu:2")
+        .output()
+        .unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
 #[test]
 fn a_gpu_that_only_nvml_knows_is_found() {
     let mig = json!([{ "uuid": "MIG-a", "gi": 1, "ci": 0 }]);

@@ -4,22 +4,12 @@
 //! for the test that needs it.
 #![cfg(test)]
 
+mod shared;
+
 use gpu_tune_discover::{read_root, root_environment};
 use gpu_tune_engine::machine::{LinkLayer, LocalitySource, Vendor};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-
-/// The packed tree of the shared collection (`GPU_TUNE_SHARED`, or `shared` beside the repository).
-fn packed() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let folder = std::env::var_os("GPU_TUNE_SHARED").map_or_else(beside, PathBuf::from);
-    let packed = folder.join("fsroot/hgx-h100-8gpu.tar.bz2");
-    let found = packed.exists();
-    if !found {
-        println!("skipped: no {} (GPU_TUNE_SHARED names another place)", packed.display());
-    }
-    found.then_some(packed)
-}
 
 #[test]
 fn an_hgx_node_is_read_from_its_files() {
@@ -30,7 +20,7 @@ fn an_hgx_node_is_read_from_its_files() {
 }
 
 fn check_in_a_process_of_its_own() {
-    let Some(packed) = packed() else { return };
+    let Some(packed) = shared::file("fsroot/hgx-h100-8gpu.tar.bz2") else { return };
     let folder = tempfile::tempdir().unwrap();
     let unpacked = Command::new("tar").arg("xjf").arg(packed).arg("-C").arg(folder.path()).status().unwrap();
     assert!(unpacked.success());

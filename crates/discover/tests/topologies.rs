@@ -1,20 +1,11 @@
 //! Replays every machine of the shared collection, when it is there, and the tests' own always.
 #![cfg(test)]
 
+mod shared;
+
 use gpu_tune_discover::read_xml;
 use gpu_tune_engine::Machine;
-use std::path::{Path, PathBuf};
-
-/// The shared collection of real and constructed machines: `GPU_TUNE_SHARED`, or `shared` beside the repository.
-fn shared() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let folder = std::env::var_os("GPU_TUNE_SHARED").map_or_else(beside, PathBuf::from);
-    let found = folder.join("topologies/README.md").exists();
-    if !found {
-        println!("skipped: no collection of machines at {} (GPU_TUNE_SHARED names another place)", folder.display());
-    }
-    found.then_some(folder)
-}
+use std::path::Path;
 
 fn load(path: &Path) -> Machine {
     read_xml(path).map_err(|error| format!("{}: {error}", path.display())).unwrap().0
@@ -30,8 +21,8 @@ fn row(machine: &Machine) -> (String, String) {
 
 #[test]
 fn every_file_of_the_collection_gives_its_row_of_the_table() {
-    let Some(shared) = shared() else { return };
-    let readme = std::fs::read_to_string(shared.join("topologies/README.md")).unwrap();
+    let Some(folder) = shared::file("topologies") else { return };
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let rows: Vec<[&str; 3]> = readme
         .lines()
         .filter_map(|line| {
@@ -41,15 +32,15 @@ fn every_file_of_the_collection_gives_its_row_of_the_table() {
         .collect();
     assert!(rows.len() >= 13, "the table has {} rows", rows.len());
     for [file, counts, gpus] in rows {
-        let found = row(&load(&shared.join("topologies").join(file)));
+        let found = row(&load(&folder.join(file)));
         assert_eq!((found.0.as_str(), found.1.as_str()), (counts, gpus), "{file}");
     }
 }
 
 #[test]
 fn every_cpu_of_the_collection_is_in_one_core_one_package_and_one_numa_node() {
-    let Some(shared) = shared() else { return };
-    for entry in std::fs::read_dir(shared.join("topologies")).unwrap() {
+    let Some(folder) = shared::file("topologies") else { return };
+    for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|extension| extension != "xml") {
             continue;

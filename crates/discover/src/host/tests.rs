@@ -22,7 +22,7 @@ impl Node {
             numa: vec![node(0, "0-3"), node(1, "4-7")],
             ..Machine::default()
         };
-        let shape = Shape { machine, functions: BTreeMap::new() };
+        let shape = Shape { machine, ..Shape::default() };
         Self { folder: tempfile::tempdir().unwrap(), shape, told: nvml::Facts::default() }
     }
 
@@ -132,6 +132,34 @@ fn a_gpu_that_the_loaded_driver_does_not_hold_is_left_out_and_told() {
     let said: Vec<_> = notices.iter().map(|notice| notice.message.as_str()).collect();
     assert_eq!(said, ["GPU 0000:41:00.0 is left out: the NVIDIA driver does not hold it"]);
     assert_eq!(passed_through().read().0.gpus.len(), 2, "without a driver nobody can tell");
+}
+
+#[test]
+fn a_gpu_that_the_drivers_options_exclude_is_left_out() {
+    let excluded = format!("{INFORMATION}GPU Excluded:\t Yes\n");
+    let (machine, notices) = Node::new()
+        .in_hwloc("0000:41:00.0", "0-3", "0")
+        .file(&information("0000:41:00.0"), &excluded)
+        .in_hwloc("0000:42:00.0", "0-3", "0")
+        .file(&information("0000:42:00.0"), INFORMATION)
+        .read();
+    assert_eq!((near(&machine), notices.len()), (vec!["0000:42:00.0 0 Hwloc".to_owned()], 1));
+}
+
+#[test]
+fn an_amd_gpu_is_named_as_rocm_names_it() {
+    let mut node = Node::new()
+        .in_hwloc("0000:c1:00.0", "0-3", "0")
+        .on_pci("0000:c1:00.0", "0\n", "0-3\n")
+        .file("sys/devices/pci0000:40/0000:c1:00.0/unique_id", "e850aef0615db971\n")
+        .file("sys/devices/pci0000:40/0000:c1:00.0/product_name", "AMD Instinct MI250X\n");
+    node.shape.machine.gpus[0].vendor = Vendor::Amd;
+    let (machine, _) = node.read();
+    let gpu = &machine.gpus[0];
+    assert_eq!(
+        (gpu.uuid.as_deref(), gpu.model.as_deref()),
+        (Some("GPU-e850aef0615db971"), Some("AMD Instinct MI250X"))
+    );
 }
 
 #[test]
