@@ -39,7 +39,7 @@ impl Log for SlurmLog {
     fn flush(&self) {}
 }
 
-/// Makes `log` write to Slurm. May be called again and again.
+/// Makes `log` write to Slurm. Called before every hook: the first one may have ended in a panic.
 pub(crate) fn start() {
     if log::set_logger(&LOG).is_ok() {
         log::set_max_level(LevelFilter::Debug);

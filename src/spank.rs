@@ -5,7 +5,7 @@
 //! [`SpankHandle`] does the work.
 #![allow(unsafe_code, reason = "SPANK is a C interface")]
 
-use crate::{guard, hooks, options};
+use crate::{guard, hooks, logging, options};
 use slurm_spank::{Context, OptionCache, SpankHandle, spank_sys};
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -208,6 +208,7 @@ fn hook(
     argv: *const *const c_char,
     run: fn(&Handle<'_>),
 ) -> c_int {
+    logging::start();
     let outcome = guard::run(name, || {
         let mut options = OptionCache::default();
         let inner = slurm_spank::init_spank_handle(spank, argc, argv, &mut options);

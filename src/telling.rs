@@ -9,6 +9,7 @@ use crate::step::own::Own;
 use crate::task::select;
 use gpu_tune_engine::apply::Outcome;
 use gpu_tune_engine::plan::{Layout, Share, TaskPlan};
+use gpu_tune_engine::spec::CpuPolicy;
 use gpu_tune_engine::{Code, IdSet, Notice, report};
 use std::collections::BTreeMap;
 
@@ -24,14 +25,23 @@ pub(crate) fn after(handle: &Handle<'_>, step: &Step, layout: &Layout, local_id:
     }
 }
 
-/// What was left alone is told only to those who ask.
 fn tell<'a>(step: &Step, notices: impl IntoIterator<Item = &'a Notice>) {
     for notice in notices {
-        match notice.code {
-            Code::UserBinding if step.verbose => user_line!("note: {}", notice.message),
-            Code::UserBinding => {}
-            _ => warn_user(notice),
+        match is_detail(step, notice) {
+            true if step.verbose => user_line!("note: {}", notice.message),
+            true => {}
+            false => warn_user(notice),
         }
+    }
+}
+
+/// What the user asked for himself, or what follows from something that is told anyway: only for those who ask.
+fn is_detail(step: &Step, notice: &Notice) -> bool {
+    match notice.code {
+        Code::UserBinding => true,
+        // A variable whose value comes from the binding, where nothing is bound.
+        Code::Env => step.failed.is_some() || step.request.binding.cpu == CpuPolicy::Off,
+        _ => false,
     }
 }
 

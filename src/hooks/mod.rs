@@ -13,7 +13,6 @@ use gpu_tune_engine::spec::SiteConfig;
 
 /// After the plugin is loaded, in every program.
 pub(crate) fn init(handle: &Handle<'_>) {
-    logging::start();
     match handle.program() {
         Program::Srun => srun::init(handle),
         Program::Alloc => alloc::init(handle),

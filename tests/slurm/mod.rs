@@ -56,6 +56,10 @@ impl Cluster {
         for node in self.setup.node_names() {
             self.daemon("slurmd", &["-D", "-N", &node]);
         }
+        self.wait_until_idle()
+    }
+
+    fn wait_until_idle(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + COMES_UP;
         while Instant::now() < deadline {
             if self.idle_nodes() == self.setup.nodes {
@@ -107,13 +111,15 @@ impl Cluster {
         }
     }
 
-    /// Stops the slurmd of the first node and starts it again, as after an upgrade.
-    pub fn restart_slurmd(&mut self) {
+    /// Stops the slurmd of the first node and starts it again, with these variables in place of the ones it had.
+    pub fn restart_slurmd(&mut self, env: &[(&str, &str)]) {
+        self.setup.daemon_env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let at = self.daemons.iter().position(|(name, _)| name == "slurmd").unwrap();
         let (_, mut old) = self.daemons.remove(at);
         stop(&mut old);
         let node = self.setup.node_names().remove(0);
         self.daemon("slurmd", &["-D", "-N", &node]);
+        self.wait_until_idle().unwrap();
     }
 
     /// What slurmd logged.

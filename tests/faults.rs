@@ -1,0 +1,173 @@
+//! Faults on a real Slurm: whatever breaks, the job runs, the node stays up, and somebody is told once. With `strict` the
+//! job ends with the reason, and the node still stays up.
+#![cfg(test)]
+
+mod slurm;
+
+use slurm::run::Output;
+use slurm::{Cluster, Setup, artifacts};
+use std::os::unix::fs::PermissionsExt;
+
+const STEP: [&str; 4] = ["-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"];
+
+/// Two GPUs as the stand-in NVML tells them, GPU 0 near CPU 1 and GPU 1 near CPU 0.
+const NVML: &str = r#"{ "driver": "550.54.15", "gpus": [
+    { "pci": "00000000:4E:00.0", "uuid": "GPU-0", "model": "NVIDIA H200", "minor": 0, "cpus": "1", "nodes": "0" },
+    { "pci": "00000000:4F:00.0", "uuid": "GPU-1", "model": "NVIDIA H200", "minor": 1, "cpus": "0", "nodes": "0" } ] }"#;
+
+fn masks(out: &Output) -> Vec<String> {
+    out.witnesses().iter().map(|task| task.cpus.clone()).collect()
+}
+
+/// The job ran with its environment but unbound, and the user was told once.
+#[track_caller]
+fn only_environment(out: &Output, told: &str) {
+    for task in out.witnesses() {
+        assert_eq!((task.var("NCCL_DEBUG"), task.policy), (Some("WARN"), 0));
+    }
+    assert_eq!(out.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", out.stderr);
+    assert!(out.stderr.contains(told), "{}", out.stderr);
+}
+
+/// Puts a shell script in the place of the command.
+fn command(cluster: &Cluster, script: &str) {
+    let path = cluster.place.outside("bin/gpu-tune");
+    std::fs::remove_file(&path).unwrap();
+    cluster.place.write("bin/gpu-tune", &format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let _ = std::fs::remove_file(cluster.state_dir().join("machine.snapshot"));
+}
+
+#[test]
+fn a_panic_in_any_hook_is_caught_and_the_job_goes_on() {
+    if !artifacts::panics_on_demand() {
+        return println!("skipped: a released plugin cannot be told to panic");
+    }
+    let Some(mut cluster) = Cluster::start(Setup::default()) else { return };
+    for hook in ["init", "init_post_opt", "user_init", "task_init_privileged", "task_init", "option"] {
+        cluster.restart_slurmd(&[("GPU_TUNE_TEST_PANIC", hook)]);
+        let out = cluster.probe(&STEP, &[]).fine();
+        assert_eq!(out.witnesses().len(), 2, "{hook}");
+        if hook != "option" {
+            let told = format!("internal fault in `{hook}`: injected into `{hook}`");
+            assert_eq!(out.stderr.matches(&told).count(), 1, "{hook}: {} {}", out.stderr, cluster.slurmd_log());
+        }
+        cluster.check_alive();
+    }
+    cluster.restart_slurmd(&[]);
+    for hook in ["init", "init_post_opt", "option"] {
+        let out = cluster.probe(&STEP, &[("GPU_TUNE_TEST_PANIC", hook)]).fine();
+        assert_eq!(out.witnesses().len(), 2, "in srun: {hook}");
+    }
+    let fine = cluster.probe(&STEP, &[]).fine();
+    assert_eq!(masks(&fine), ["1", "0"], "nothing is left of it");
+    assert_eq!(fine.stderr, "");
+}
+
+#[test]
+fn slurmd_has_the_snapshot_made_and_steps_use_what_nvml_told() {
+    let Some(mut cluster) = Cluster::start(Setup::default().discovered(NVML)) else { return };
+    cluster.wait_for_snapshot();
+    let out = cluster.probe(&[&STEP[..3], &["--gpu-tune=h200,verbose"]].concat(), &[]).fine();
+    assert_eq!(masks(&out), ["1", "0"], "{}", out.stderr);
+    assert!(out.stderr.contains("0000:4e:00.0") && out.stderr.contains("0000:4f:00.0"), "{}", out.stderr);
+    cluster.check_alive();
+}
+
+#[test]
+fn a_missing_or_damaged_or_foreign_snapshot_is_made_anew_by_the_step() {
+    let Some(cluster) = Cluster::start(Setup::default().discovered(NVML)) else { return };
+    cluster.wait_for_snapshot();
+    let file = cluster.state_dir().join("machine.snapshot");
+    let good = std::fs::read(&file).unwrap();
+    let damages: [(&str, &dyn Fn()); 4] = [
+        ("missing", &|| std::fs::remove_file(&file).unwrap()),
+        ("cut off", &|| std::fs::write(&file, &good[..good.len() / 2]).unwrap()),
+        ("changed", &|| std::fs::write(&file, String::from_utf8_lossy(&good).replace("4e:00", "5e:00")).unwrap()),
+        ("of another", &|| std::os::unix::fs::chown(&file, Some(65534), Some(65534)).unwrap()),
+    ];
+    for (name, damage) in damages {
+        damage();
+        let out = cluster.probe(&STEP, &[]).fine();
+        assert_eq!((masks(&out), out.stderr.as_str()), (vec!["1".to_owned(), "0".to_owned()], ""), "{name}");
+    }
+}
+
+#[test]
+fn discovery_that_fails_costs_the_binding_only() {
+    let Some(mut cluster) = Cluster::start(Setup::default().discovered(NVML)) else { return };
+    cluster.wait_for_snapshot();
+    let cases = [
+        ("echo broken >&2; exit 1", "ended with exit status: 1: broken"),
+        ("kill -SEGV $$", "ended with signal: 11"),
+        ("echo garbage", "left nothing usable"),
+        ("sleep 60", "did not end within 3 s"),
+    ];
+    for (script, told) in cases {
+        command(&cluster, script);
+        only_environment(&cluster.probe(&STEP, &[]).fine(), told);
+    }
+    std::fs::set_permissions(cluster.place.outside("bin/gpu-tune"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    only_environment(&cluster.probe(&STEP, &[]).fine(), "cannot be used");
+    std::fs::remove_file(cluster.place.outside("bin/gpu-tune")).unwrap();
+    only_environment(&cluster.probe(&STEP, &[]).fine(), "cannot be used");
+    cluster.check_alive();
+}
+
+#[test]
+fn strict_ends_the_tasks_with_the_reason_and_the_node_stays_up() {
+    let Some(mut cluster) = Cluster::start(Setup::default().discovered(NVML).words("strict")) else { return };
+    cluster.wait_for_snapshot();
+    cluster.probe(&STEP, &[]).fine();
+    command(&cluster, "echo broken >&2; exit 1");
+    let out = cluster.run("srun", &[&STEP[..], &["echo", "started"]].concat(), &[]);
+    assert_eq!(out.code, 1, "{out:#?}");
+    assert!(out.stderr.contains("error: gpu-tune: nothing is known of this node"), "{}", out.stderr);
+    assert_eq!(out.stdout, "");
+    cluster.check_alive();
+}
+
+#[test]
+fn a_profile_that_others_could_have_written_is_not_used() {
+    let Some(cluster) = Cluster::start(Setup::default()) else { return };
+    let file = cluster
+        .place
+        .write("etc/profiles.d/h200.toml", "[env]\nNCCL_DEBUG = { value = \"TRACE\", action = \"force\" }\n");
+    let outside = cluster.place.outside("etc/profiles.d/h200.toml");
+    let debug = |out: &Output| out.witnesses()[0].var("NCCL_DEBUG").map(str::to_owned);
+    assert_eq!(debug(&cluster.probe(&STEP, &[]).fine()).as_deref(), Some("TRACE"), "used at all");
+    std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let out = cluster.run("srun", &[&STEP[..], &["true"]].concat(), &[]);
+    assert_ne!(out.code, 0);
+    assert!(out.stderr.contains(&file.display().to_string()), "{}", out.stderr);
+    std::fs::set_permissions(&outside, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let dir = cluster.place.outside("etc/profiles.d");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let out = cluster.probe(&STEP, &[]).fine();
+    assert_eq!(debug(&out).as_deref(), Some("WARN"), "the built-in one");
+    assert!(out.stderr.contains("only built-in profiles are used"), "{}", out.stderr);
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_broken_profile_is_refused_with_file_and_line() {
+    let Some(cluster) = Cluster::start(Setup::default()) else { return };
+    let cases = [
+        ("[env\nA = 1\n", ":1:"),
+        ("[bind]\ncpu = \"most\"\n", ":2:"),
+        ("[bind]\nmem = 7\n", ":2:"),
+        ("inherits = \"mine\"\n", "inherits itself"),
+        ("inherits = \"nobody\"\n", "unknown profile `nobody`"),
+    ];
+    for (text, told) in cases {
+        let file = cluster.place.write("etc/profiles.d/mine.toml", text);
+        let out = cluster.run("srun", &["-n1", "--gpu-tune=mine", "true"], &[]);
+        assert_ne!(out.code, 0, "{text}");
+        let line = out.stderr.lines().find(|line| line.contains("error: gpu-tune:")).unwrap_or_default();
+        assert!(line.contains(told) && line.contains(&file.display().to_string()), "{text}: {}", out.stderr);
+    }
+    cluster.place.write("etc/profiles.d/mine.toml", "inherits = \"h200\"\nbined = 1\n");
+    let out = cluster.probe(&[&STEP[..3], &["--gpu-tune=mine"]].concat(), &[]).fine();
+    assert_eq!(out.witnesses()[0].policy, 1, "a newer file does not stop an older plugin");
+    assert!(out.stderr.contains("bined"), "{}", out.stderr);
+}
