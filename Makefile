@@ -7,18 +7,41 @@ DIST := target/dist
 BUILD_PACKAGES := build-essential pkg-config libhwloc-dev libudev-dev
 SLURM_PACKAGES := slurmctld slurmd slurm-client munge
 
-.PHONY: all build test lint install clean vm-layout build-packages test-packages
+.PHONY: all build test demo lint install clean vm-layout build-packages test-packages
 
 all: build
 
 ## build: gpu_tune.so, libgpu_tune_preload.so and gpu-tune in target/dist
 build: build-packages
-	$(CARGO) build --release
+	GPU_TUNE_PREFIX=$(PREFIX) $(CARGO) build --release
 	$(CARGO) build -p gpu-tune-preload --profile shim
 	mkdir -p $(DIST)
 	install -m 0755 target/release/libgpu_tune.so $(DIST)/gpu_tune.so
 	install -m 0755 target/shim/libgpu_tune_preload.so $(DIST)/libgpu_tune_preload.so
 	install -m 0755 target/release/gpu-tune $(DIST)/gpu-tune
+
+## test: every test, with a real Slurm where the machine allows it (as root); tests that cannot run here say why
+test: test-packages
+	$(CARGO) test --workspace --exclude gpu-tune-preload
+
+## demo: a throw-away Slurm with two stand-in GPUs, a step before and after, and the plan of a machine with eight GPUs
+demo: test-packages build
+	@GPU_TUNE_DIST=$(CURDIR)/$(DIST) $(CARGO) run --quiet --example demo
+
+# By rename: a step that is starting sees the old file or the new one, whole.
+put = install -m $(1) $(2) $(3).new && mv -f $(3).new $(3)
+LIB := $(DESTDIR)$(PREFIX)/lib/gpu-tune
+SHARE := $(DESTDIR)$(PREFIX)/share/gpu-tune
+
+## install: the plugin, the shim, the command and the example files (after `make build`), below DESTDIR
+install:
+	install -d -m 0755 $(LIB) $(DESTDIR)$(PREFIX)/bin $(SHARE)/profiles
+	$(call put,0644,$(DIST)/gpu_tune.so,$(LIB)/gpu_tune.so)
+	$(call put,0644,$(DIST)/libgpu_tune_preload.so,$(LIB)/libgpu_tune_preload.so)
+	$(call put,0755,$(DIST)/gpu-tune,$(DESTDIR)$(PREFIX)/bin/gpu-tune)
+	sed 's|@PREFIX@|$(PREFIX)|' plugstack.conf.example > $(DIST)/plugstack.conf.example
+	$(call put,0644,$(DIST)/plugstack.conf.example,$(SHARE)/plugstack.conf.example)
+	install -m 0644 profiles/*.toml $(SHARE)/profiles/
 
 ## lint: formatting and clippy, warnings are errors
 lint: build-packages

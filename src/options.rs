@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use crate::logging::{help, user_line};
-use crate::spank::{Handle, own_env};
+use crate::spank::own_env;
 use gpu_tune_engine::profile::Catalog;
 use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
 use std::ffi::{CStr, OsStr, OsString};
@@ -80,11 +80,10 @@ pub(crate) fn is_likely(by_default: bool) -> bool {
     text.map_or(by_default, |text| text != "off")
 }
 
-/// Offers the option to the user of srun, sbatch or salloc.
-pub(crate) fn offer(handle: &Handle<'_>, site: Option<SiteConfig>) {
+/// Gets ready for the option of srun, sbatch or salloc.
+pub(crate) fn offer(site: Option<SiteConfig>) {
     stand_in();
     known().site = site;
-    handle.register_option();
 }
 
 /// Lets `GPU_TUNE` stand for the option, unless an option was left to us.

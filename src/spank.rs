@@ -54,8 +54,11 @@ impl Handle<'_> {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    /// Registers `--gpu-tune`. To be called from `init` only, in every program.
-    pub(crate) fn register_option(&self) {
+    /// Registers `--gpu-tune` in the programs that read options. To be called from `init` only.
+    fn register_option(&self) {
+        if !matches!(self.program(), Program::Srun | Program::Alloc | Program::Stepd) {
+            return;
+        }
         let mut option = spank_sys::spank_option {
             name: options::NAME.as_ptr(),
             arginfo: options::ARGUMENT.as_ptr(),
@@ -232,8 +235,15 @@ macro_rules! hooks {
     };
 }
 
+/// Called by Slurm after it loaded the plugin. The option comes first, on its own: whatever else fails, a job that names it
+/// must still run.
+#[unsafe(no_mangle)]
+pub extern "C" fn slurm_spank_init(spank: spank_sys::spank_t, argc: c_int, argv: *const *const c_char) -> c_int {
+    hook("register", spank, argc, argv, |handle| handle.register_option());
+    hook("init", spank, argc, argv, hooks::init)
+}
+
 hooks! {
-    slurm_spank_init => "init", hooks::init;
     slurm_spank_init_post_opt => "init_post_opt", hooks::init_post_opt;
     slurm_spank_user_init => "user_init", hooks::user_init;
     slurm_spank_task_init_privileged => "task_init_privileged", hooks::task_init_privileged;

@@ -1,4 +1,4 @@
-//! srun: offers the option, and sends a nested srun on its way without the binding that the outer step got.
+//! srun: gets ready for the option, and sends a nested srun on its way without the binding that the outer step got.
 #![forbid(unsafe_code)]
 
 use crate::options;
@@ -12,7 +12,7 @@ pub(super) fn init(handle: &Handle<'_>) {
     if let Some(site) = &site {
         forget_outer_binding(site.default.is_some());
     }
-    options::offer(handle, site);
+    options::offer(site);
 }
 
 /// An srun inside a task inherits the mask that Slurm gave that task, and would take it for its own user's wish: its step

@@ -29,7 +29,6 @@ fn setup() -> MutexGuard<'static, Setup> {
 }
 
 pub(super) fn init(handle: &Handle<'_>) {
-    handle.register_option();
     setup().site = super::site(handle);
 }
 

@@ -217,7 +217,7 @@ fn plugstack_conf(place: &Place, setup: &Setup) -> String {
         place.write("lib/libnvidia-ml.so.1.json", nvml);
     }
     if setup.described {
-        place.write("etc/node.snapshot", &super::machine::snapshot(setup.gpus));
+        place.write("etc/node.snapshot", &super::machine::text(&super::machine::described(setup.gpus)));
     }
     format!("{before}\n{line}\n{after}\n")
 }

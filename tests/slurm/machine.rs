@@ -46,7 +46,27 @@ pub fn described(gpus: u32) -> Machine {
     }
 }
 
-/// The same as a snapshot file's text, for `topology=`.
-pub fn snapshot(gpus: u32) -> String {
-    snapshot::encode(&described(gpus), &Key::of_this_host(Path::new("/")))
+/// Two sockets with 32 cores of two threads, four GPUs on each.
+pub fn eight_gpus() -> Machine {
+    let threads = |core: u32| CpuSet::from_iter([core, core + 64]);
+    let socket =
+        |number: u32| -> CpuSet { (number * 32..(number + 1) * 32).flat_map(|core| [core, core + 64]).collect() };
+    let numa = |id: u32| NumaNode { id, cpus: socket(id), memory_bytes: Some(1 << 40), gpu_memory: false };
+    let mut machine = described(8);
+    for (number, gpu) in (0..).zip(&mut machine.gpus) {
+        let cpus = socket(number / 4);
+        gpu.locality = Some(Locality { cpus, nodes: NodeSet::from_iter([number / 4]), source: LocalitySource::Hwloc });
+    }
+    Machine {
+        cpus: (0..128).collect(),
+        packages: [0, 1].map(|number| Package { cpus: socket(number) }).to_vec(),
+        numa: vec![numa(0), numa(1)],
+        cores: (0..64).map(|core| Core { pus: threads(core), highest_perf: None }).collect(),
+        ..machine
+    }
+}
+
+/// A machine as a snapshot file's text, for `topology=`.
+pub fn text(machine: &Machine) -> String {
+    snapshot::encode(machine, &Key::of_this_host(Path::new("/")))
 }

@@ -4,6 +4,13 @@
 //! The same tests run against another Slurm that lives in a directory tree of its own (`GPU_TUNE_SLURM_ROOT`, a debootstrap
 //! tree with /proc, /sys, /dev and /run/munge in place): see [`place::Place`].
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a part of the tests"
+)]
 
 pub mod artifacts;
 pub mod conf;
