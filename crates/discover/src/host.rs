@@ -36,9 +36,9 @@ fn trouble(text: String) -> Notice {
 fn kernels_nodes(numa: &mut Vec<NumaNode>, tree: &Tree, driver: &BTreeMap<PciAddress, DriverGpu>) {
     let mut nodes: BTreeMap<u32, NumaNode> = numa.drain(..).map(|node| (node.id, node)).collect();
     for (id, facts) in tree.nodes() {
-        let node =
-            nodes.entry(id).or_insert_with(|| NumaNode { id, memory_bytes: facts.memory_bytes, ..NumaNode::default() });
+        let node = nodes.entry(id).or_insert_with(|| NumaNode { id, ..NumaNode::default() });
         node.cpus = facts.cpus;
+        node.memory_bytes = node.memory_bytes.or(facts.memory_bytes);
     }
     for id in driver.values().filter_map(|gpu| gpu.memory_node) {
         nodes.entry(id).and_modify(|node| node.gpu_memory = true);

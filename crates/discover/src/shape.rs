@@ -115,6 +115,10 @@ fn numa_nodes(topology: &Topology, online: &CpuSet) -> Vec<NumaNode> {
         node.cpus = if node.gpu_memory { CpuSet::new() } else { &node.cpus - &taken };
         taken.extend(&node.cpus);
     }
+    // hwloc has one word for "none" and "unknown": a machine without any memory is one whose memory nobody wrote down.
+    if nodes.iter().all(|node| node.memory_bytes == Some(0)) {
+        nodes.iter_mut().for_each(|node| node.memory_bytes = None);
+    }
     nodes.sort_by_key(|node| node.id);
     nodes
 }

@@ -88,6 +88,16 @@ fn memory_without_cpus_gets_no_cpus_and_a_gpus_memory_is_marked() {
 }
 
 #[test]
+fn a_file_that_names_no_memory_at_all_leaves_it_unknown() {
+    let text = std::fs::read_to_string(path("gpus-below-packages.xml")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("node.xml");
+    std::fs::write(&file, text.replace(" local_memory=\"17179869184\"", "")).unwrap();
+    let (machine, _) = read_xml(&file).unwrap();
+    assert!(machine.numa.iter().all(|node| node.memory_bytes.is_none() && machine.has_host_memory(node.id)));
+}
+
+#[test]
 fn amd_instinct_is_a_gpu_under_each_of_its_classes_and_a_desktop_card_is_not() {
     let machine = load("amd-instinct.xml");
     let addresses: Vec<String> = machine.gpus.iter().map(|gpu| gpu.pci.to_string()).collect();
