@@ -110,6 +110,39 @@ pub struct DoctorLine {
     pub fix: Option<String>,
 }
 
+/// `gpu-tune bench --json`.
+#[derive(Debug, Serialize)]
+pub struct BenchDocument {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// `copy to GPU` or `copy in memory`.
+    pub what: &'static str,
+    /// A GPU or a NUMA node each.
+    pub rows: Vec<BenchRow>,
+}
+
+/// What was measured of a GPU or a NUMA node.
+#[derive(Debug, Serialize)]
+pub struct BenchRow {
+    /// Its name.
+    pub name: String,
+    /// Bandwidth; within memory, what is read and written counts.
+    pub bytes_per_second: Placements,
+    /// How long a copy of eight bytes takes; `null` within memory.
+    pub latency_seconds: Option<Placements>,
+}
+
+/// Medians by where the process was; `null` where there is no such place.
+#[derive(Debug, Serialize)]
+pub struct Placements {
+    /// On the nearest NUMA node, its memory too.
+    pub near: Option<f64>,
+    /// On a NUMA node of another package, its memory too.
+    pub far: Option<f64>,
+    /// Where the kernel put it.
+    pub unbound: Option<f64>,
+}
+
 /// A node.
 #[derive(Debug, Serialize)]
 pub struct MachineObject {

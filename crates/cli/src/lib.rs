@@ -4,7 +4,6 @@
 //! its result to stdout and everything else to stderr, and answers with an exit status: 0 fine, 1 the check found
 //! something or there is nothing to print, 2 wrong usage. Only this file touches the outer world of a command: the
 //! argument list, the place where errors are printed, and the status.
-#![forbid(unsafe_code)]
 
 use clap::{CommandFactory as _, Parser};
 use std::ffi::OsString;

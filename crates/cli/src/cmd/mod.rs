@@ -6,6 +6,7 @@ use crate::CliError;
 use clap::Subcommand;
 use std::process::ExitCode;
 
+pub mod bench;
 pub mod doctor;
 pub mod exec;
 pub mod manual;
@@ -29,6 +30,9 @@ pub enum Verb {
     /// Look whether this node is ready
     #[command(long_about = text(include_str!("doctor/mod.rs")))]
     Doctor(doctor::Args),
+    /// Measure what binding is worth on this node
+    #[command(long_about = text(include_str!("bench/mod.rs")))]
+    Bench(bench::Args),
     /// Read the node and keep what was found in a file
     #[command(long_about = text(include_str!("snapshot.rs")))]
     Snapshot(snapshot::Args),
@@ -48,6 +52,7 @@ impl Verb {
             Self::Plan(args) => plan::run(&args),
             Self::Verify(args) => verify::run(&args),
             Self::Doctor(args) => doctor::run(&args),
+            Self::Bench(args) => bench::run(&args),
             Self::Snapshot(args) => snapshot::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Manual(args) => manual::run(&args),

@@ -1,6 +1,13 @@
 //! The command as a person or a script meets it: the built program is run, and what it says and how it exits is compared.
-#![allow(clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "helpers of tests fail the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests fail the test"
+)]
 
+mod bench;
 mod common;
 mod doctor;
 mod exec;
