@@ -7,7 +7,7 @@ DIST := target/dist
 BUILD_PACKAGES := build-essential pkg-config libhwloc-dev libudev-dev
 SLURM_PACKAGES := slurmctld slurmd slurm-client munge
 
-.PHONY: all build test demo lint install clean vm-layout build-packages test-packages
+.PHONY: all build test demo lint install clean vm-test vm-smoke demo-vm slurm-matrix build-packages test-packages
 
 all: build
 
@@ -49,9 +49,22 @@ lint: build-packages
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy -p gpu-tune-preload --profile shim -- -D warnings
 
-## vm-layout: boots the virtual NUMA node of the tests (QEMU, no KVM) and checks its sockets, devices and memory; a minute or two
-vm-layout:
-	@tests/vm/layout
+## vm-test: real Slurm on a virtual node with two sockets, where memory really moves (QEMU, no KVM; a quarter of an hour)
+vm-test: build
+	GPU_TUNE_DIST=$(CURDIR)/$(DIST) tests/vm/test
+
+## vm-smoke: the short form of vm-test, for every change
+vm-smoke: build
+	GPU_TUNE_DIST=$(CURDIR)/$(DIST) tests/vm/test short
+
+## demo-vm: eight GPUs, two sockets, real Slurm: the same step without and with gpu-tune, side by side
+demo-vm: build
+	GPU_TUNE_DIST=$(CURDIR)/$(DIST) tests/vm/test demo
+
+## slurm-matrix: the end-to-end tests on Slurm 22.05, 24.11 and 26.05 with one plugin file (SUITES: Debian suites beside this one's)
+SUITES ?= trixie sid
+slurm-matrix: build
+	GPU_TUNE_DIST=$(CURDIR)/$(DIST) tests/slurm-roots/matrix $(SUITES)
 
 build-packages:
 	@tests/install-packages $(BUILD_PACKAGES)

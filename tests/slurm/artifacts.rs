@@ -20,9 +20,10 @@ struct Built {
 fn built() -> &'static Built {
     static BUILT: OnceLock<Built> = OnceLock::new();
     BUILT.get_or_init(|| {
-        cargo(&["build", "-p", "gpu-tune-plugin", "--lib", "-p", "gpu-tune", "--bin", "gpu-tune", "-p", "fake-nvml"]);
-        cargo(&["build", "-p", "gpu-tune-plugin", "--example", "probe"]);
-        cargo(&["build", "-p", "gpu-tune-preload", "--profile", "shim"]);
+        // The virtual node has no cargo: `tests/vm/test` builds before it boots.
+        if std::env::var_os("GPU_TUNE_BUILT").is_none() {
+            build();
+        }
         let target = target_dir();
         let dist = std::env::var_os("GPU_TUNE_DIST").map(PathBuf::from);
         let product = |name: &str, debug: &str| match &dist {
@@ -38,6 +39,12 @@ fn built() -> &'static Built {
         ];
         Built { files }
     })
+}
+
+fn build() {
+    cargo(&["build", "-p", "gpu-tune-plugin", "--lib", "-p", "gpu-tune", "--bin", "gpu-tune", "-p", "fake-nvml"]);
+    cargo(&["build", "-p", "gpu-tune-plugin", "--example", "probe"]);
+    cargo(&["build", "-p", "gpu-tune-preload", "--profile", "shim"]);
 }
 
 /// Whether the plugin under test can be told to panic (see `src/guard.rs`).

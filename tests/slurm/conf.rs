@@ -1,6 +1,7 @@
 //! What a test's Slurm is like, and its configuration files.
 
 use super::place::{self, Place};
+use std::path::{Path, PathBuf};
 
 /// The wishes of a test.
 #[derive(Clone)]
@@ -11,10 +12,14 @@ pub struct Setup {
     pub gpus: u32,
     /// Cores that a node claims; `None`: what the host has.
     pub cores: Option<u32>,
+    /// The node is this machine as it is: its sockets and hardware threads, GPUs found by discovery, half of them on each socket.
+    pub this_machine: bool,
     /// `TaskPlugin`.
     pub task_plugin: String,
     /// `ConstrainCores`, `ConstrainDevices`.
     pub constrain: (bool, bool),
+    /// The plugin's path, if it is not the place's own copy.
+    pub plugin: Option<PathBuf>,
     /// Words behind the plugin in plugstack.conf; `None`: no plugin at all.
     pub words: Option<String>,
     /// Name the described machine with `topology=`.
@@ -25,6 +30,8 @@ pub struct Setup {
     pub oversubscribe: bool,
     /// Environment of slurmctld and slurmd.
     pub daemon_env: Vec<(String, String)>,
+    /// What slurmctld and slurmd are started through.
+    pub daemon_prefix: Vec<String>,
     /// Lines added to plugstack.conf before and after ours.
     pub other_plugins: (String, String),
 }
@@ -35,19 +42,39 @@ impl Default for Setup {
             nodes: 1,
             gpus: 2,
             cores: None,
+            this_machine: false,
             task_plugin: "task/affinity".to_owned(),
             constrain: (false, false),
+            plugin: None,
             words: Some(String::new()),
             described: true,
             nvml: None,
             oversubscribe: false,
             daemon_env: Vec::new(),
+            daemon_prefix: Vec::new(),
             other_plugins: Default::default(),
         }
     }
 }
 
 impl Setup {
+    /// A node that is this machine, not one that a test describes.
+    pub fn this_machine() -> Self {
+        Self { this_machine: true, described: false, ..Self::default() }
+    }
+
+    /// Starts the daemons through another program.
+    pub fn daemon_prefix(mut self, words: &[&str]) -> Self {
+        self.daemon_prefix = words.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    /// A plugin that is installed elsewhere.
+    pub fn plugin(mut self, path: PathBuf) -> Self {
+        self.plugin = Some(path);
+        self
+    }
+
     /// Adds words behind the plugin.
     pub fn words(mut self, words: &str) -> Self {
         self.words = Some(words.to_owned());
@@ -113,15 +140,39 @@ impl Setup {
 /// Writes slurm.conf, gres.conf, cgroup.conf and plugstack.conf, and makes the device nodes.
 pub fn write(place: &Place, setup: &Setup) {
     devices(place, setup.gpus);
-    let last = setup.gpus.saturating_sub(1);
-    let gres = match setup.gpus {
-        0 => String::new(),
-        _ => format!("Name=gpu Type=h200 File=/dev/nvidia[0-{last}]\n"),
-    };
-    place.write("etc/gres.conf", &gres);
+    place.write("etc/gres.conf", &gres_conf(setup));
     place.write("etc/cgroup.conf", &cgroup_conf(place, setup));
     place.write("etc/plugstack.conf", &plugstack_conf(place, setup));
     place.write("etc/slurm.conf", &slurm_conf(place, setup));
+}
+
+fn gres_conf(setup: &Setup) -> String {
+    let line = |first, last, cores: &str| format!("Name=gpu Type=h200 File=/dev/nvidia[{first}-{last}]{cores}\n");
+    let (half, last) = (setup.gpus / 2, setup.gpus.saturating_sub(1));
+    match setup.gpus {
+        0 => String::new(),
+        _ if !setup.this_machine => line(0, last, ""),
+        _ => {
+            let (_, cores, _) = super::machine::shape();
+            let on = |socket| format!(" Cores={}-{}", socket * cores, (socket + 1) * cores - 1);
+            line(0, half - 1, &on(0)) + &line(half, last, &on(1))
+        }
+    }
+}
+
+/// What a node says of its CPUs. A described node has one socket and single threads.
+fn node_shape(setup: &Setup) -> String {
+    let (sockets, cores, threads) = match setup.this_machine {
+        true => super::machine::shape(),
+        false => (1, setup.cores.unwrap_or_else(super::machine::online_cpus), 1),
+    };
+    let cpus = sockets * cores * threads;
+    format!("CPUs={cpus} Boards=1 Sockets={sockets} CoresPerSocket={cores} ThreadsPerCore={threads}")
+}
+
+/// Whether this host has the unified hierarchy.
+fn cgroup_v2() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
 /// Stand-ins for device nodes that are not there. They stay, and lead nowhere: no driver answers. Where they are matters, because a
@@ -139,7 +190,8 @@ fn slurm_conf(place: &Place, setup: &Setup) -> String {
     let here = |path: &str| place.inside(path).display().to_string();
     let ports = place::free_ports(u16::try_from(setup.nodes).unwrap() + 1);
     let host = host_name();
-    let cores = setup.cores.unwrap_or_else(super::machine::online_cpus);
+    let shape = node_shape(setup);
+    let proctrack = if cgroup_v2() && setup.constrain != (false, false) { "cgroup" } else { "linuxproc" };
     let oversubscribe = if setup.oversubscribe { "FORCE:4" } else { "NO" };
     let (first, last) = (ports + 1, ports + u16::try_from(setup.nodes).unwrap());
     let gres = if setup.gpus > 0 { format!("Gres=gpu:h200:{}", setup.gpus) } else { String::new() };
@@ -156,7 +208,8 @@ fn slurm_conf(place: &Place, setup: &Setup) -> String {
         format!("SlurmctldLogFile={}", here("slurmctld.log")),
         format!("SlurmdLogFile={}", here("slurmd-%n.log")),
         "SlurmdDebug=verbose".to_owned(),
-        "ProctrackType=proctrack/linuxproc".to_owned(),
+        format!("ProctrackType=proctrack/{proctrack}"),
+        format!("MessageTimeout={}", place::patience(10).as_secs()),
         format!("TaskPlugin={}", setup.task_plugin),
         "MpiDefault=none".to_owned(),
         "ReturnToService=2".to_owned(),
@@ -169,8 +222,8 @@ fn slurm_conf(place: &Place, setup: &Setup) -> String {
         // Jobs of two clusters on one host must not meet in a cgroup.
         format!("FirstJobId={}", u32::from(ports) * 10),
         format!(
-            "NodeName=n[1-{}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs={cores} Boards=1 Sockets=1 \
-             CoresPerSocket={cores} ThreadsPerCore=1 RealMemory=2000 {gres}",
+            "NodeName=n[1-{}] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{first}-{last}] {shape} \
+             RealMemory=2000 {gres}",
             setup.nodes
         ),
         format!("PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe={oversubscribe}"),
@@ -184,17 +237,23 @@ fn cgroup_conf(place: &Place, setup: &Setup) -> String {
     if setup.constrain == (false, false) && release(place) >= (23, 11) {
         return "CgroupPlugin=disabled\n".to_owned();
     }
-    let automount = if release(place) < (24, 5) { "CgroupAutomount=no\n" } else { "" };
+    let version = if cgroup_v2() { "v2\nIgnoreSystemd=yes\nEnableControllers=yes" } else { "v1" };
+    let automount = if !cgroup_v2() && release(place) < (24, 5) { "CgroupAutomount=no\n" } else { "" };
     let word = |yes: bool| if yes { "yes" } else { "no" };
     let (cores, devices) = setup.constrain;
-    format!("CgroupPlugin=cgroup/v1\n{automount}ConstrainCores={}\nConstrainDevices={}\n", word(cores), word(devices))
+    format!(
+        "CgroupPlugin=cgroup/{version}\n{automount}ConstrainCores={}\nConstrainDevices={}\n",
+        word(cores),
+        word(devices)
+    )
 }
 
 fn plugstack_conf(place: &Place, setup: &Setup) -> String {
     let (before, after) = &setup.other_plugins;
     let Some(words) = &setup.words else { return format!("{before}\n{after}\n") };
     let here = |path: &str| place.inside(path).display().to_string();
-    let mut line = format!("optional {} {words}", here("lib/gpu_tune.so"));
+    let plugin = setup.plugin.as_ref().map_or_else(|| here("lib/gpu_tune.so"), |path| path.display().to_string());
+    let mut line = format!("optional {plugin} {words}");
     let defaults = [
         ("state", "state"),
         ("command", "bin/gpu-tune"),

@@ -16,6 +16,16 @@ pub fn online_cpus() -> u32 {
     u32::try_from(online().len()).unwrap()
 }
 
+/// Sockets, cores of each and hardware threads of each core, as the kernel shows them.
+pub fn shape() -> (u32, u32, u32) {
+    let count = |path: &str| {
+        let list = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/topology/{path}")).unwrap();
+        u32::try_from(list.parse::<CpuSet>().unwrap().len()).unwrap()
+    };
+    let (package, threads) = (count("package_cpus_list"), count("thread_siblings_list"));
+    (online_cpus() / package, package / threads, threads)
+}
+
 /// GPU n has the PCI address 0000:1n:00.0, the UUID GPU-0000000n-… and the device node /dev/nvidiaN.
 pub fn described(gpus: u32) -> Machine {
     let cpus = online();

@@ -25,8 +25,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long Slurm may take until its nodes are idle.
-const COMES_UP: Duration = Duration::from_secs(40);
+/// How long Slurm may take until its nodes are idle, in seconds.
+const COMES_UP: u64 = 40;
 
 /// A running Slurm.
 pub struct Cluster {
@@ -39,6 +39,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts one, or says what is missing here and returns nothing.
     pub fn start(setup: Setup) -> Option<Self> {
+        Self::start_in(place::root(), setup)
+    }
+
+    /// The same with the Slurm of a tree, or with this host's.
+    pub fn start_in(root: Option<PathBuf>, setup: Setup) -> Option<Self> {
         if let Some(missing) = place::missing() {
             println!("skipped: {missing}");
             return None;
@@ -47,7 +52,7 @@ impl Cluster {
         let mut why = String::new();
         // Between the search for free ports and their use somebody else may take them.
         for _ in 0..3 {
-            let mut cluster = Self { place: Place::new(), daemons: Vec::new(), setup: setup.clone() };
+            let mut cluster = Self { place: Place::in_root(root.clone()), daemons: Vec::new(), setup: setup.clone() };
             match cluster.come_up() {
                 Ok(()) => return Some(cluster),
                 Err(error) => why = error,
@@ -67,7 +72,7 @@ impl Cluster {
     }
 
     fn wait_until_idle(&mut self) -> Result<(), String> {
-        let deadline = Instant::now() + COMES_UP;
+        let deadline = Instant::now() + place::patience(COMES_UP);
         while Instant::now() < deadline {
             if self.idle_nodes() == self.setup.nodes {
                 return Ok(());
@@ -88,8 +93,9 @@ impl Cluster {
     }
 
     fn daemon(&mut self, program: &str, args: &[&str]) {
-        let mut command = self.command(program);
-        command.args(args).envs(self.setup.daemon_env.iter().cloned());
+        let words: Vec<&str> = self.setup.daemon_prefix.iter().map(String::as_str).chain([program]).collect();
+        let mut command = self.command(words[0]);
+        command.args(&words[1..]).args(args).envs(self.setup.daemon_env.iter().cloned());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.daemons.push((program.to_owned(), child.unwrap()));
     }
@@ -143,7 +149,7 @@ impl Cluster {
     /// Waits until slurmd's own discovery has left a snapshot.
     pub fn wait_for_snapshot(&self) {
         let file = self.state_dir().join("machine.snapshot");
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + place::patience(20);
         while !file.exists() {
             assert!(Instant::now() < deadline, "no snapshot\n{}", self.place.logs());
             std::thread::sleep(Duration::from_millis(50));

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::time::Duration;
 
 /// A directory of a test's own, and how programs are started in it.
 pub struct Place {
@@ -12,13 +13,18 @@ pub struct Place {
 }
 
 impl Place {
-    /// A fresh directory. Root's and closed to others, as is everything on the way to it, since that is what the plugin
-    /// trusts.
+    /// A fresh directory where the tests' Slurm lives.
     pub fn new() -> Self {
+        Self::in_root(root())
+    }
+
+    /// A fresh directory of a tree, or of this host. Root's and closed to others, as is everything on the way to it, since
+    /// that is what the plugin trusts.
+    pub fn in_root(root: Option<PathBuf>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = PathBuf::from(format!("/tmp/gpu-tune-slurm-{}-{count}", std::process::id()));
-        let place = Self { root: root(), dir };
+        let place = Self { root, dir };
         let outside = place.outside("");
         let _ = std::fs::remove_dir_all(&outside);
         for sub in ["bin", "lib", "etc/profiles.d", "dev", "ctld", "spool", "state"] {
@@ -94,8 +100,15 @@ impl Drop for Place {
     }
 }
 
-fn root() -> Option<PathBuf> {
+/// The tree whose Slurm is tested; `None`: this host's.
+pub fn root() -> Option<PathBuf> {
     std::env::var_os("GPU_TUNE_SLURM_ROOT").map(PathBuf::from)
+}
+
+/// Times that are enough on a machine of its own, longer where everything is slower (`GPU_TUNE_PATIENCE`, a factor).
+pub fn patience(seconds: u64) -> Duration {
+    let factor = std::env::var("GPU_TUNE_PATIENCE").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    Duration::from_secs(seconds * factor)
 }
 
 /// What keeps a real Slurm from running here.
@@ -125,7 +138,7 @@ pub fn munged() {
         if answers().is_ok_and(|status| status.success()) {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
     panic!("munged does not answer");
 }

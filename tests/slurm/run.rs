@@ -1,12 +1,12 @@
 //! Runs steps on a [`Cluster`] and reads what the tasks themselves saw.
 
-use super::Cluster;
+use super::{Cluster, place};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Longest time that one srun may take, in seconds.
-const STEP_TAKES: &str = "60";
+const STEP_TAKES: u64 = 60;
 
 /// What a program said and how it ended.
 #[derive(Debug)]
@@ -30,6 +30,12 @@ pub struct Witness {
     pub policy: i64,
     /// The nodes of `get_mempolicy`.
     pub nodes: Vec<u64>,
+    /// N of each /dev/nvidiaN that it may open.
+    pub devices: Vec<u32>,
+    /// Pages of the memory it touched, by NUMA node.
+    pub pages: BTreeMap<u32, u64>,
+    /// Whether it could lock that memory.
+    pub locked: bool,
     /// Its environment.
     pub env: BTreeMap<String, String>,
     /// Locked memory, soft and hard, as /proc/self/limits writes them.
@@ -64,6 +70,9 @@ fn witness(line: &str) -> Witness {
         cpus: text("cpus"),
         policy: json["policy"].as_i64().unwrap(),
         nodes: serde_json::from_value(json["nodes"].clone()).unwrap(),
+        devices: serde_json::from_value(json["devices"].clone()).unwrap(),
+        pages: serde_json::from_value(json["pages"].clone()).unwrap(),
+        locked: json["locked"].as_bool().unwrap(),
         memlock: (text("memlock_soft"), text("memlock_hard")),
         env,
     }
@@ -94,7 +103,8 @@ impl Cluster {
     /// Runs any program of Slurm's with these words.
     pub fn run(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Output {
         let mut command = self.command("timeout");
-        command.args(["-k", "5", STEP_TAKES, program]).args(args).envs(env.iter().copied());
+        let longest = place::patience(STEP_TAKES).as_secs().to_string();
+        command.args(["-k", "5", &longest, program]).args(args).envs(env.iter().copied());
         let said = command.stdin(std::process::Stdio::null()).output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Output {
