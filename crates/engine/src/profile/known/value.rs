@@ -53,7 +53,7 @@ fn suggestion(text: &str) -> Option<i64> {
         [("K", 10), ("M", 20), ("G", 30), ("KiB", 10), ("MiB", 20), ("GiB", 30), ("KB", 10), ("MB", 20), ("GB", 30)]
             .iter()
             .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?.trim(), *shift)))
-            .or_else(|| match text {
+            .or(match text {
                 "true" | "True" | "yes" | "on" => Some(("1", 0)),
                 "false" | "False" | "no" | "off" => Some(("0", 0)),
                 _ => None,
