@@ -329,3 +329,155 @@ impl Warning {
         notices.iter().map(|notice| Self { code: notice.code.as_str(), message: notice.message.clone() }).collect()
     }
 }
+
+/// `gpu-tune profile list --json`.
+#[derive(Debug, Serialize)]
+pub struct ProfileList {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// All profiles and layers, by name.
+    pub profiles: Vec<ProfileEntry>,
+}
+
+/// A profile that can be named.
+#[derive(Debug, Serialize)]
+pub struct ProfileEntry {
+    /// Its name.
+    pub name: String,
+    /// Meant to stand on top of a profile.
+    pub layer: bool,
+    /// What it is for; `null` for a file that cannot be used.
+    pub description: Option<String>,
+    /// Its file.
+    pub file: String,
+    /// The file came with gpu-tune.
+    pub builtin: bool,
+    /// GPU models it is for.
+    pub gpu: Vec<String>,
+    /// Why it cannot be used.
+    pub error: Option<String>,
+}
+
+/// `gpu-tune profile show --json`.
+#[derive(Debug, Serialize)]
+pub struct ProfileDocument {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The profile with its layers, as it came out of `auto`.
+    pub profile: String,
+    /// Every file that took part, the most general first.
+    pub layers: Vec<String>,
+    /// Variables that are set or removed.
+    pub env: Vec<ProfileVariable>,
+    /// Variables that a profile names and that are left alone.
+    pub left_alone: Vec<ProfileVariable>,
+    /// Everything else.
+    pub settings: Vec<Setting>,
+    /// What a person should hear.
+    pub warnings: Vec<Warning>,
+}
+
+/// A variable that a profile names.
+#[derive(Debug, Serialize)]
+pub struct ProfileVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value, with the placeholders that only a task can fill; `null`: removed or left alone.
+    pub value: Option<String>,
+    /// What the profile asks for; `null` where the condition does not hold.
+    pub action: Option<&'static str>,
+    /// The bound of a number.
+    pub at_most: Option<String>,
+    /// `profile NAME`.
+    pub from: String,
+    /// The file it is written in.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+    /// Why it is so, where it is not simply the profile's value.
+    pub reason: Option<String>,
+}
+
+/// A value outside `[env]`.
+#[derive(Debug, Serialize)]
+pub struct Setting {
+    /// Such as `bind.cpu`.
+    pub key: String,
+    /// Its value as text.
+    pub value: String,
+    /// The file it is written in; `null`: the option's own, or nobody's.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<usize>,
+    /// The file came with gpu-tune.
+    pub builtin: bool,
+}
+
+/// `gpu-tune profile diff --json`.
+#[derive(Debug, Serialize)]
+pub struct ProfileDifferences {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The first profile.
+    pub one: String,
+    /// The second.
+    pub other: String,
+    /// The keys that differ.
+    pub differences: Vec<Difference>,
+}
+
+/// One key in two profiles.
+#[derive(Debug, Serialize)]
+pub struct Difference {
+    /// Such as `bind.cpu` or `env.NCCL_DEBUG`.
+    pub key: String,
+    /// What the first says: several entries where conditions decide, none if it does not name the key.
+    pub one: Vec<Written>,
+    /// What the second says.
+    pub other: Vec<Written>,
+}
+
+/// A value as it is written.
+#[derive(Debug, Serialize)]
+pub struct Written {
+    /// The value, with action and conditions.
+    pub value: String,
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: usize,
+    /// The file came with gpu-tune.
+    pub builtin: bool,
+}
+
+/// `gpu-tune profile check --json`.
+#[derive(Debug, Serialize)]
+pub struct ProfileFindings {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// How many files were looked at.
+    pub files: usize,
+    /// How many findings are errors.
+    pub errors: usize,
+    /// How many are warnings.
+    pub warnings: usize,
+    /// What is wrong.
+    pub findings: Vec<FindingObject>,
+}
+
+/// One thing that is wrong in a file.
+#[derive(Debug, Serialize)]
+pub struct FindingObject {
+    /// `error` or `warning`.
+    pub level: &'static str,
+    /// The file.
+    pub file: String,
+    /// The line, from 1; `null`: the whole file.
+    pub line: Option<usize>,
+    /// The column in characters, from 1.
+    pub column: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}

@@ -18,6 +18,7 @@ pub mod source;
 pub mod style;
 pub mod svg;
 pub mod tree;
+pub mod wish;
 pub mod words;
 
 pub use error::CliError;

@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod exec;
 pub mod manual;
 pub mod plan;
+pub mod profile;
 pub mod snapshot;
 pub mod topo;
 pub mod verify;
@@ -24,6 +25,9 @@ pub enum Verb {
     /// Show what gpu-tune would do with a step
     #[command(long_about = text(include_str!("plan/mod.rs")))]
     Plan(Box<plan::Args>),
+    /// List, show, compare and check profiles
+    #[command(long_about = text(include_str!("profile/mod.rs")))]
+    Profile(profile::Args),
     /// Read the running ranks of a job back and compare them with the plan
     #[command(long_about = text(include_str!("verify/mod.rs")))]
     Verify(verify::Args),
@@ -50,6 +54,7 @@ impl Verb {
         match self {
             Self::Topo(args) => topo::run(&args),
             Self::Plan(args) => plan::run(&args),
+            Self::Profile(args) => profile::run(&args),
             Self::Verify(args) => verify::run(&args),
             Self::Doctor(args) => doctor::run(&args),
             Self::Bench(args) => bench::run(&args),

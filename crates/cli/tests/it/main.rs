@@ -13,6 +13,7 @@ mod doctor;
 mod exec;
 mod frame;
 mod plan;
+mod profile;
 mod snapshot;
 mod topo;
 mod verify;

@@ -91,6 +91,29 @@ impl Decision {
         }
     }
 
+    /// Whether something is put before or behind what is there.
+    pub fn joins(&self) -> bool {
+        self.prepend.is_some() || self.append.is_some()
+    }
+
+    /// The value as text, placeholders of the task still in it; `…` stands for what the task has where items are put around it.
+    pub fn value_text(&self) -> String {
+        let value = match &self.outcome {
+            Outcome::Set(value) => value.to_string(),
+            Outcome::Keep(value) => value.to_string_lossy().into_owned(),
+            Outcome::Leave if self.joins() => "…".to_owned(),
+            Outcome::Leave | Outcome::Unset => String::new(),
+        };
+        let items = [&self.prepend, &Some(Template::text(&value)), &self.append];
+        let items = items.into_iter().flatten().map(Template::to_string).filter(|item| !item.is_empty());
+        items.collect::<Vec<_>>().join(&self.separator)
+    }
+
+    /// The bound of a number, as text.
+    pub fn at_most(&self) -> Option<String> {
+        self.at_most.as_ref().map(Template::to_string)
+    }
+
     /// The value without what is put before and behind it.
     fn value(&self, values: &RankValues) -> Result<Change, String> {
         match &self.outcome {

@@ -1,7 +1,9 @@
 //! The host's `/etc/nccl.conf`, as NCCL reads it: one `NAME=VALUE` per line, `#` begins a comment line, nothing is trimmed, and
 //! what is in the environment already stays (NCCL: src/misc/param.cc, `setEnvFile`).
 
+use crate::trusted::{self, TrustError};
 use std::collections::BTreeMap;
+use std::path::Path;
 
 /// Where NCCL looks for it.
 pub const NCCL_CONF: &str = "/etc/nccl.conf";
@@ -25,6 +27,15 @@ impl NcclConf {
             }
         }
         Self(settings)
+    }
+
+    /// Reads the file, if root alone can have written it. A file that is not there sets nothing.
+    pub fn load(path: &Path) -> Result<Self, TrustError> {
+        match trusted::read(path, NCCL_CONF_MAX) {
+            Ok(bytes) => Ok(Self::parse(&bytes)),
+            Err(error) if error.is_missing() => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The value of an NCCL variable and the line that sets it. Other variables in that file are NCCL's too, but nobody sets

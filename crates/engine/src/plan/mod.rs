@@ -88,6 +88,17 @@ pub enum Reserve {
     FirstCorePerNuma,
 }
 
+impl std::fmt::Display for Reserve {
+    /// As in a profile.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::Cpus(cpus) => write!(f, "{cpus}"),
+            Self::FirstCorePerNuma => f.write_str("first-core-per-numa"),
+        }
+    }
+}
+
 /// One slice per GPU of the step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layout {

@@ -161,8 +161,10 @@ impl Context<'_> {
         let name = &*found.rule.name;
         for (one, other, why) in CLASHES {
             let with = if name == *one { other } else { one };
-            let there = self.values.get(with).is_some_and(|rule| rule.action != Action::Unset);
-            if (name == *one || name == *other) && there {
+            let there = self.values.get(with).filter(|rule| rule.action != Action::Unset);
+            // Two in one file are told once, at the first.
+            let told = name == *other && there.is_some_and(|rule| rule.origin.file == found.rule.origin.file);
+            if (name == *one || name == *other) && there.is_some() && !told {
                 found.warning(format!("`{name}` together with `{with}`: {why}"), None);
             }
         }

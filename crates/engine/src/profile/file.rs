@@ -1,13 +1,14 @@
 //! One profile file: TOML in, [`Profile`] and findings out.
 
 use super::toml_reader::{Key, Reader, Value};
-use super::{Finding, Glob, Kind, Rule, Source, bounds, env_table};
+use super::{Finding, Glob, Kind, Origin, Rule, Source, bounds, env_table};
 use crate::PciAddress;
 use crate::fabric::AddressRange;
 use crate::plan::Reserve;
 use crate::spec::{CpuPolicy, MemPolicy, RESERVED, Rendezvous, Smt, is_name};
 use crate::text::shown;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use toml::de::DeTable;
 
@@ -42,6 +43,8 @@ pub struct Profile {
     pub gpu_numa: BTreeMap<PciAddress, u32>,
     /// `[fabric] address_range`.
     pub address_range: Option<AddressRange>,
+    /// Where each key outside `[env]` is written, such as `bind.cpu`.
+    pub places: BTreeMap<String, Origin>,
 }
 
 /// `inherits`.
@@ -79,6 +82,16 @@ pub enum Memlock {
     User,
 }
 
+impl fmt::Display for Memlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlimited => f.write_str("unlimited"),
+            Self::Bytes(bytes) => write!(f, "{bytes}"),
+            Self::User => f.write_str("user"),
+        }
+    }
+}
+
 const TOP: &[&str] =
     &["description", "inherits", "layer", "gpu", "allow_debug", "env", "bind", "limits", "launch", "machine", "fabric"];
 const BIND: &[&str] = &["cpu", "mem", "smt", "reserve", "prefer"];
@@ -91,6 +104,11 @@ impl Profile {
         if let Some(table) = reader.parse() {
             profile.read(&mut reader, &table);
         }
+        let origin = |(key, (line, column))| {
+            let (layer, file) = (profile.name.clone(), source.file.clone());
+            (key, Origin { layer, file, line, column, builtin: source.builtin })
+        };
+        profile.places = std::mem::take(&mut reader.places).into_iter().map(origin).collect();
         let usable = reader.findings.iter().all(|finding| finding.kind != Kind::Error);
         (usable.then_some(profile), reader.findings)
     }
@@ -111,6 +129,7 @@ impl Profile {
             rendezvous: None,
             gpu_numa: BTreeMap::new(),
             address_range: None,
+            places: BTreeMap::new(),
         }
     }
 
@@ -124,14 +143,14 @@ impl Profile {
                 "allow_debug" => self.allow_debug = reader.boolean(value).unwrap_or_default(),
                 "env" => self.env = env_table::read(reader, value, &self.name, &self.source),
                 "bind" => self.bind = bind(reader, value),
-                "limits" => each(reader, value, "in `[limits]`", &["memlock"], |reader, _, value| {
+                "limits" => section(reader, value, "limits", &["memlock"], |reader, _, value| {
                     self.memlock = memlock(reader, value);
                 }),
                 "launch" => self.launch(reader, value),
-                "machine" => each(reader, value, "in `[machine]`", &["gpu_numa"], |reader, _, value| {
+                "machine" => section(reader, value, "machine", &["gpu_numa"], |reader, _, value| {
                     self.gpu_numa = gpu_numa(reader, value);
                 }),
-                "fabric" => each(reader, value, "in `[fabric]`", &["address_range"], |reader, _, value| {
+                "fabric" => section(reader, value, "fabric", &["address_range"], |reader, _, value| {
                     self.address_range = address_range(reader, value);
                 }),
                 _ => reader.unknown(key, "in a profile", TOP),
@@ -140,11 +159,26 @@ impl Profile {
     }
 
     fn launch(&mut self, reader: &mut Reader<'_>, value: &Value<'_>) {
-        each(reader, value, "in `[launch]`", &["workers", "rendezvous"], |reader, key, value| match key {
+        section(reader, value, "launch", &["workers", "rendezvous"], |reader, key, value| match key {
             "workers" => self.workers = reader.boolean(value),
             _ => self.rendezvous = reader.word(value),
         });
     }
+}
+
+/// Hands every known key of `[name]` to `take`, keeps where it is written, and reports the others.
+fn section(
+    reader: &mut Reader<'_>,
+    value: &Value<'_>,
+    name: &str,
+    known: &[&str],
+    mut take: impl FnMut(&mut Reader<'_>, &str, &Value<'_>),
+) {
+    each(reader, value, &format!("in `[{name}]`"), known, |reader, key, value| {
+        let place = reader.position(&value.span());
+        reader.places.insert(format!("{name}.{key}"), place);
+        take(reader, key, value);
+    });
 }
 
 /// Hands every known key of a table to `take`, and reports the others.
@@ -184,7 +218,7 @@ pub(super) fn globs(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Glob> {
 
 fn bind(reader: &mut Reader<'_>, value: &Value<'_>) -> BindPart {
     let mut part = BindPart::default();
-    each(reader, value, "in `[bind]`", BIND, |reader, key, value| match key {
+    section(reader, value, "bind", BIND, |reader, key, value| match key {
         "cpu" => part.cpu = reader.word(value),
         "mem" => part.mem = reader.word(value),
         "smt" => part.smt = reader.word(value),

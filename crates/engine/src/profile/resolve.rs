@@ -35,6 +35,8 @@ pub struct Resolved {
     pub skipped: Vec<Skipped>,
     /// Some rule asks for the node's RDMA network: see [`crate::tune()`].
     pub asks_network: bool,
+    /// Where each value outside `env` is written, such as `bind.cpu`; what the option said, or nobody, is not in it.
+    pub places: BTreeMap<String, Origin>,
     /// Which addresses count when the RoCE v2 GID index is looked up.
     pub address_range: Option<AddressRange>,
     /// Print the table.
@@ -187,6 +189,7 @@ impl<'a> Stack<'a> {
         out.workers = profile.workers.unwrap_or(out.workers);
         out.rendezvous = profile.rendezvous.unwrap_or(out.rendezvous);
         out.address_range = profile.address_range.or(out.address_range);
+        out.places.extend(profile.places.clone());
         self.put_env(profile);
     }
 
@@ -243,6 +246,14 @@ impl<'a> Stack<'a> {
     /// The option's keys come last.
     fn finish(self, keys: &Keys) -> Resolved {
         let mut out = self.out;
+        let said = [
+            ("bind.cpu", keys.bind.is_some()),
+            ("bind.mem", keys.mem.is_some()),
+            ("bind.smt", keys.smt.is_some()),
+            ("launch.workers", keys.workers_off),
+            ("launch.rendezvous", keys.rendezvous.is_some()),
+        ];
+        out.places.retain(|key, _| !said.contains(&(key.as_str(), true)));
         out.binding.cpu = keys.bind.unwrap_or(out.binding.cpu);
         out.binding.mem = keys.mem.unwrap_or(out.binding.mem);
         out.binding.smt = keys.smt.unwrap_or(out.binding.smt);

@@ -3,6 +3,7 @@
 use super::known::{self, Trait};
 use super::{Origin, Placeholder, Template, When};
 use crate::spec::Word;
+use std::fmt;
 use std::sync::Arc;
 
 /// What is done to a variable.
@@ -89,5 +90,23 @@ impl Rule {
             let mut slots = templates.into_iter().flatten().flat_map(Template::placeholders);
             slots.find(|slot| !slot.job_wide()).map(|slot| format!("it depends on `{{{}}}`", slot.as_str()))
         })
+    }
+}
+
+impl fmt::Display for Rule {
+    /// What the rule says, without its name: `"8388608", when nodes = ">1", uniform`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.action {
+            Action::Unset => f.write_str("unset")?,
+            Action::Default => write!(f, "\"{}\"", self.value)?,
+            action => write!(f, "\"{}\", {}", self.value, action.word())?,
+        }
+        if let Some(at_most) = &self.at_most {
+            write!(f, ", at most \"{at_most}\"")?;
+        }
+        if !self.when.is_empty() {
+            write!(f, ", when {}", self.when)?;
+        }
+        if self.uniform { f.write_str(", uniform") } else { Ok(()) }
     }
 }

@@ -7,6 +7,7 @@ use super::finding::position;
 use super::{Finding, Kind, Source, bounds};
 use crate::spec::Word;
 use crate::text::{did_you_mean, shown};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeInteger, DeString, DeTable, DeValue};
@@ -19,11 +20,13 @@ pub(super) struct Reader<'a> {
     text: &'a str,
     source: &'a Source,
     pub(super) findings: Vec<Finding>,
+    /// Line and column of keys that the file's reader wants to find again.
+    pub(super) places: BTreeMap<String, (usize, usize)>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str, source: &'a Source) -> Self {
-        Self { text, source, findings: Vec::new() }
+        Self { text, source, findings: Vec::new(), places: BTreeMap::new() }
     }
 
     /// The file as a tree; `None` and a finding if it is not TOML.

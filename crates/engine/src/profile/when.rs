@@ -122,6 +122,38 @@ impl Condition {
     }
 }
 
+impl fmt::Display for When {
+    /// As in a file: `nodes = ">1", link_layer = ["ethernet"]`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&texts.join(", "))
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu(globs) => write!(f, "gpu = {}", quoted(globs.iter())),
+            Self::Nodes(wanted) => write!(f, "nodes = \"{}\"", wanted.text(u32::to_string)),
+            Self::TasksPerNode(wanted) => write!(f, "tasks_per_node = \"{}\"", wanted.text(u32::to_string)),
+            Self::LinkLayer(layers) => {
+                write!(f, "link_layer = {}", quoted(layers.iter().map(|layer| link_layer(*layer))))
+            }
+            Self::Container(wanted) => write!(f, "container = {wanted}"),
+            Self::Arch(globs) => write!(f, "arch = {}", quoted(globs.iter())),
+            Self::SlurmVersion(wanted) => write!(f, "slurm_version = \"{}\"", wanted.text(|v| version(*v))),
+        }
+    }
+}
+
+fn quoted(items: impl Iterator<Item = impl fmt::Display>) -> String {
+    let items: Vec<String> = items.map(|item| format!("\"{item}\"")).collect();
+    match items.as_slice() {
+        [one] => one.clone(),
+        items => format!("[{}]", items.join(", ")),
+    }
+}
+
 fn link_layers(wanted: &[LinkLayer], found: &BTreeSet<LinkLayer>) -> Result<(), String> {
     let names = |layers: &mut dyn Iterator<Item = &LinkLayer>| {
         layers.map(|layer| format!("`{}`", link_layer(*layer))).collect::<Vec<_>>().join(" and ")
@@ -162,6 +194,10 @@ impl<T: PartialOrd + Copy> Comparison<T> {
         })
     }
 
+    fn text(&self, show: impl Fn(&T) -> String) -> String {
+        self.0.iter().map(|(relation, wanted)| format!("{relation}{}", show(wanted))).collect::<Vec<_>>().join(",")
+    }
+
     /// Reads comparisons separated by commas; `number` reads one number.
     pub(super) fn parse(text: &str, number: impl Fn(&str) -> Option<T>) -> Option<Self> {
         let one = |item: &str| {
@@ -190,8 +226,10 @@ impl Relation {
 }
 
 impl fmt::Display for Relation {
+    /// Nothing for equality: a plain number says it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(RELATIONS.iter().find(|(_, relation)| relation == self).map_or("", |(sign, _)| sign))
+        let sign = RELATIONS.iter().find(|(_, relation)| relation == self && *relation != Self::Equal);
+        f.write_str(sign.map_or("", |(sign, _)| sign))
     }
 }
 

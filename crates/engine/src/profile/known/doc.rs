@@ -57,3 +57,31 @@ impl Class {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    /// The page; what follows this line is made from the table.
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/profiles.md");
+    const MARK: &str = "<!-- From here on made from the table of known variables: GPU_TUNE_UPDATE_DOCS=1 cargo test -p gpu-tune-engine -->\n";
+
+    #[test]
+    fn the_page_of_variables_is_what_the_table_says() {
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        let (head, _) = page.split_once(MARK).expect("the mark");
+        let wanted = format!("{head}{MARK}\n{}", super::markdown());
+        if std::env::var_os("GPU_TUNE_UPDATE_DOCS").is_some() {
+            std::fs::write(PAGE, &wanted).unwrap();
+            return;
+        }
+        assert!(page == wanted, "docs/profiles.md is out of date: its mark says how to make it anew");
+    }
+
+    #[test]
+    fn the_page_names_every_class_and_what_it_means() {
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        for class in [super::Class::System, super::Class::Debug, super::Class::Workload, super::Class::Process] {
+            let line = format!("- {}: {}\n", class.as_str(), class.about());
+            assert!(page.contains(&line), "{line}");
+        }
+    }
+}

@@ -181,3 +181,45 @@ fn link_layers_are_facts() {
     assert_eq!(values(&with(LinkLayer::Ethernet)), ["A=1"]);
     assert!(with(LinkLayer::Infiniband).env.is_empty());
 }
+
+#[test]
+fn every_value_outside_env_knows_its_place_unless_the_option_said_it() {
+    let catalog = catalog(&[
+        ("lower", "[bind]\ncpu = \"numa\"\nmem = \"bind\"\n[limits]\nmemlock = \"1GiB\""),
+        ("p", "inherits = \"lower\"\n[bind]\ncpu = \"socket\"\n[launch]\nworkers = false"),
+    ]);
+    let places = |option: &str| -> Vec<String> {
+        let resolved = resolve(&catalog, option, &h200(1));
+        resolved.places.iter().map(|(key, origin)| format!("{key} {origin}")).collect()
+    };
+    let limit = "limits.memlock lower.toml:5";
+    assert_eq!(places("p"), ["bind.cpu p.toml:3", "bind.mem lower.toml:3", "launch.workers p.toml:5", limit]);
+    assert_eq!(places("p,bind=off,workers=off"), ["bind.mem lower.toml:3", limit]);
+    assert_eq!(resolve(&catalog, "p", &h200(1)).memlock, Some(Memlock::Bytes(1 << 30)));
+}
+
+#[test]
+fn a_flat_profile_keeps_alternatives_up_to_the_one_that_always_holds() {
+    let catalog = catalog(&[
+        ("lower", "[env]\nA = \"1\"\nB = \"1\"\n[bind]\nreserve = \"0-1\""),
+        (
+            "p",
+            "inherits = \"lower\"\n[env]\nA = { value = \"2\", when = { nodes = \">1\", gpu = [\"H100*\", \"H200*\"] }, uniform = true }\nB = \"2\"",
+        ),
+    ]);
+    let flat = catalog.flat("p").unwrap();
+    let texts: Vec<String> = flat
+        .0
+        .iter()
+        .flat_map(|(key, values)| values.iter().map(move |(text, origin)| format!("{key} {text} {origin}")))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "bind.reserve 0-1 lower.toml:5",
+            "env.A \"2\", when gpu = [\"H100*\", \"H200*\"], nodes = \">1\", uniform p.toml:3",
+            "env.A \"1\" lower.toml:2",
+            "env.B \"2\" p.toml:4",
+        ]
+    );
+}

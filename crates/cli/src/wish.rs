@@ -1,0 +1,66 @@
+//! What every verb does that takes a profile: find the profiles there are, and hold one against this node or a file.
+
+use crate::CliError;
+use gpu_tune_engine::env::{NCCL_CONF, NcclConf};
+use gpu_tune_engine::fabric::Fabric;
+use gpu_tune_engine::profile::{Catalog, Facts, ProfileError};
+use gpu_tune_engine::spec::{SiteConfig, Spec, SpecError};
+use gpu_tune_engine::tune::{self, Host, Tuned};
+use gpu_tune_engine::{Machine, Notice};
+use std::path::Path;
+
+/// The profiles to choose from. For a machine in a file only a directory that is named counts; this node's own does not.
+pub fn catalog(dir: Option<&Path>, replayed: bool) -> (Catalog, Vec<Notice>) {
+    match dir {
+        Some(dir) => Catalog::load(dir),
+        None if replayed => (Catalog::builtin(), Vec::new()),
+        None => Catalog::load(&SiteConfig::default().profile_dir),
+    }
+}
+
+/// Reads what would stand behind `--gpu-tune=`.
+pub fn spec(text: &str) -> Result<Spec, CliError> {
+    text.parse().map_err(|error: SpecError| CliError::usage(error.to_string()).with_help(error.help()))
+}
+
+/// A profile that does not exist is the user's mistake, as in `srun`; one that is broken is not.
+pub fn refused(error: ProfileError) -> CliError {
+    let help = error.help();
+    match error {
+        ProfileError::Unknown { .. } => CliError::usage(error.to_string()),
+        other => CliError::refused("cannot use the profile", other),
+    }
+    .with_help(help)
+}
+
+/// What conditions may ask. A file does not tell the architecture.
+pub fn facts(replayed: bool, machine: &Machine, gpus: &[usize], nodes: u32, tasks: u32) -> Facts {
+    let model = |gpu: &usize| machine.gpus.get(*gpu).and_then(|gpu| gpu.model.clone()).unwrap_or_default();
+    let arch = if replayed { "" } else { std::env::consts::ARCH };
+    Facts {
+        gpus: gpus.iter().map(model).collect(),
+        nodes: Some(nodes),
+        tasks_per_node: Some(tasks),
+        arch: arch.to_owned(),
+        ..Facts::default()
+    }
+}
+
+/// What the profile comes to, with what becomes of each variable. On this node what is exported here counts as the user's
+/// own.
+pub fn tune(
+    replayed: bool,
+    (catalog, spec, site): (&Catalog, &Spec, &SiteConfig),
+    facts: Facts,
+    machine: &Machine,
+) -> Result<Tuned, CliError> {
+    // A file that others could have written does not count, as in a job.
+    let nccl_conf = || NcclConf::load(Path::new(NCCL_CONF)).unwrap_or_default();
+    let host = Host {
+        user: &|name| if replayed { None } else { std::env::var_os(name) },
+        nccl_conf: &if replayed { NcclConf::default() } else { nccl_conf() },
+        fabric: &|| if replayed { Fabric::of_machine(&machine.nics) } else { Fabric::read(Path::new("/")) },
+    };
+    let tuned = tune::tune(catalog, spec, site, facts, &host).map_err(refused)?;
+    tuned.ok_or_else(|| CliError::nothing(format!("`{}` leaves every step alone", spec.profile)))
+}
