@@ -14,7 +14,7 @@ mod machine;
 /// `exec` on a machine with two GPUs near all CPUs of this host, with a clean environment but for `vars`.
 fn exec(name: &str, vars: &[(&str, &str)], args: &[&str]) -> Command {
     let topology = scratch(name).join("machine.snapshot");
-    fs::write(&topology, machine::snapshot(2)).expect("a snapshot");
+    fs::write(&topology, machine::text(&machine::described(2))).expect("a snapshot");
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
     command.arg("exec").arg("--topology").arg(topology).arg("--shim").arg(shim());
     command.arg("--profile-dir").arg("/nonexistent").args(args);
