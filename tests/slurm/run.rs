@@ -4,6 +4,7 @@ use super::{Cluster, place};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// Longest time that one srun may take, in seconds.
 const STEP_TAKES: u64 = 60;
@@ -139,11 +140,29 @@ impl Cluster {
     /// Runs a batch script and returns what it wrote. The script is given as shell text.
     pub fn batch(&self, args: &[&str], env: &[(&str, &str)], script: &str) -> Output {
         let out = self.place.inside("batch.out").display().to_string();
-        let path = self.place.write("batch.sh", &format!("#!/bin/bash\n{script}\n"));
-        let words = ["--wait", "--output", &out, "--error", &out];
-        let submitted = self.run("sbatch", &[&words, args, &[&path.display().to_string()]].concat(), env);
-        let written = std::fs::read_to_string(self.place.outside("batch.out")).unwrap_or_default();
-        Output { stdout: written, stderr: submitted.stderr, code: submitted.code }
+        let path = self.place.write("batch.sh", &format!("#!/bin/bash\n{script}\n")).display().to_string();
+        let words = ["--parsable", "--output", &out, "--error", &out];
+        let mut submitted = self.run("sbatch", &[&words, args, &[&path]].concat(), env);
+        if submitted.code == 0 {
+            submitted.code = self.job_code(submitted.stdout.trim());
+        }
+        submitted.stdout = std::fs::read_to_string(self.place.outside("batch.out")).unwrap_or_default();
+        submitted
+    }
+
+    /// Waits for a job, which `sbatch --wait` does only every few seconds, and returns its exit status.
+    fn job_code(&self, job: &str) -> i32 {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < deadline {
+            let said = self.run("scontrol", &["-o", "show", "job", job], &[]).stdout;
+            let word =
+                |name: &str| said.split_whitespace().find_map(|word| word.strip_prefix(name)).unwrap_or_default();
+            if !["PENDING", "RUNNING", "COMPLETING", "CONFIGURING"].contains(&word("JobState=")) {
+                return word("ExitCode=").split(':').next().and_then(|code| code.parse().ok()).unwrap_or(-1);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        124
     }
 
     /// Whether a file is there, by the path that programs of the place use.
