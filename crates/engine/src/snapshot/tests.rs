@@ -124,6 +124,31 @@ fn readers_see_whole_files_while_two_writers_write() {
     });
 }
 
+/// The writer is this test in a process of its own, which is killed at some moment.
+#[test]
+fn a_writer_that_is_killed_leaves_a_whole_file() {
+    if let Some(directory) = std::env::var_os("GPU_TUNE_TEST_STATE") {
+        loop {
+            store(Path::new(&directory), &machine(), &key()).unwrap();
+        }
+    }
+    let directory = TempDir::new("snapshot-killed");
+    store(directory.path(), &machine(), &key()).unwrap();
+    for moment in 0..8 {
+        let mut writer = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "snapshot::tests::a_writer_that_is_killed_leaves_a_whole_file"])
+            .env("GPU_TUNE_TEST_STATE", directory.path())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(60 + 7 * moment));
+        assert!(writer.try_wait().unwrap().is_none(), "the writer ended by itself");
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        assert_eq!(load(directory.path(), &key()).unwrap(), machine());
+    }
+}
+
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
     let error = store(Path::new("/proc/gpu-tune"), &machine(), &key()).unwrap_err();
