@@ -4,14 +4,13 @@
 use crate::spank::Handle;
 use crate::step::Step;
 use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, Outcome, RankValues};
+use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::plan::TaskPlan;
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{Code, Notice, text, trusted};
+use gpu_tune_engine::{Code, CpuSet, Notice, text, trusted};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The variable that names the profile to the job.
-const PROFILE: &str = "GPU_TUNE_PROFILE";
 /// Longest value that the table shows.
 const SHOWN: usize = 48;
 
@@ -27,41 +26,49 @@ impl Plan {
         Self { decisions }
     }
 
-    /// Sets them in the task whose hook runs. What could not be set is told.
-    pub(crate) fn set(&self, handle: &Handle<'_>, step: &Step, task: &TaskPlan, notices: &mut Vec<Notice>) {
-        let values = rank_values(step, task);
-        for decision in &self.decisions {
-            let current = handle.getenv(&decision.name);
-            let done = match decision.for_rank(&values, current.as_deref()) {
-                Change::Set(value) | Change::Restore(value) => set(handle, &decision.name, &value),
-                Change::Unset => handle.unsetenv(&*decision.name).map_err(|error| error.to_string()),
-                Change::Nothing => Ok(()),
-                Change::LeftOut(reason) => Err(reason),
+    /// Sets them in the task whose hook runs, with what lets its ranks be bound and find their peers. `cpus` are the task's
+    /// own; `None` if it was left alone, and then its ranks are, too. What could not be set is told.
+    pub(crate) fn set(
+        &self,
+        handle: &Handle<'_>,
+        step: &Step,
+        task: &TaskPlan,
+        cpus: Option<&CpuSet>,
+        notices: &mut Vec<Notice>,
+    ) {
+        let peers = step.launch.rendezvous(handle, step, task);
+        let ranks = cpus.map_or(Ok(None), |cpus| step.launch.ranks(handle, task, cpus));
+        let (ranks, told) = ranks.map_or_else(|notice| (None, Some(notice)), |ranks| (ranks, None));
+        let tuning = Tuning {
+            profile: &step.profile,
+            decisions: &self.decisions,
+            values: &RankValues::of(&step.machine, &step.request.cpus, task),
+            rendezvous: &peers.set,
+            ranks: ranks.as_ref().map(|(plan, shim)| (plan.as_str(), shim.as_path())),
+        };
+        let found = changes(&tuning, |name| handle.getenv(name));
+        for (name, value) in &found.changes {
+            let done = match value {
+                Some(value) => handle.setenv(name, value),
+                None => handle.unsetenv(name),
             };
-            if let Err(reason) = done {
-                notices.push(Notice::new(Code::Env, format!("`{}` is not set: {reason}", decision.name)));
+            if let Err(error) = done {
+                notices.push(Notice::new(Code::Env, format!("`{name}` is not set: {error}")));
             }
         }
-        if let Err(reason) = set(handle, PROFILE, step.profile.as_ref()) {
-            notices.push(Notice::new(Code::Env, format!("`{PROFILE}` is not set: {reason}")));
-        }
+        notices.extend(told.into_iter().chain(peers.notices).chain(found.notices));
     }
 
     /// For the table: each variable, what it gets in this task, and why.
-    pub(crate) fn lines(&self, step: &Step, task: &TaskPlan) -> Vec<String> {
-        let values = rank_values(step, task);
-        let rows: Vec<(String, String)> = self.decisions.iter().map(|decision| row(decision, &values)).collect();
+    pub(crate) fn lines(&self, handle: &Handle<'_>, step: &Step, task: &TaskPlan) -> Vec<String> {
+        let values = RankValues::of(&step.machine, &step.request.cpus, task);
+        let peers = step.launch.rendezvous(handle, step, task).set;
+        let peers = peers.into_iter().map(|(name, value)| (format!("{name}={value}"), "rendezvous".to_owned()));
+        let rows = self.decisions.iter().map(|decision| row(decision, &values)).chain(peers);
+        let rows: Vec<(String, String)> = rows.collect();
         let width = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0);
         rows.iter().map(|(what, why)| format!("{what:<width$}  {why}")).collect()
     }
-}
-
-fn set(handle: &Handle<'_>, name: &str, value: &OsStr) -> Result<(), String> {
-    // Setting what is there already would be an allocation for nothing in every task.
-    if handle.getenv(name).as_deref() == Some(value) {
-        return Ok(());
-    }
-    handle.setenv(name, value).map_err(|error| error.to_string())
 }
 
 fn row(decision: &Decision, values: &RankValues) -> (String, String) {
@@ -98,9 +105,4 @@ pub(crate) fn nccl_conf() -> NcclConf {
             NcclConf::default()
         }
     }
-}
-
-/// What differs from task to task.
-fn rank_values(step: &Step, task: &TaskPlan) -> RankValues {
-    RankValues::of(&step.machine, &step.request.cpus, task)
 }

@@ -79,14 +79,16 @@ impl<'a> Task<'a> {
         let mut record = Record { own: bits(&own), turn, left_alone: false, outcome: Outcome::default() };
         let (layout, left_alone) = self.layout();
         let plan = select(&layout, self.local_id, &own, turn);
-        if !self.step.dry_run {
-            self.step.environment.set(self.handle, self.step, &plan, &mut self.notices);
-        }
         if let Some(notice) = left_alone {
             self.notices.push(notice);
             record.left_alone = true;
         } else if !self.step.dry_run {
             record.outcome = apply(&mut self.os, &plan.share);
+        }
+        if !self.step.dry_run {
+            // After the binding: a launcher's ranks are known by the CPUs that it has now.
+            let cpus = self.os.get_affinity().ok().filter(|_| !record.left_alone);
+            self.step.environment.set(self.handle, self.step, &plan, cpus.as_ref(), &mut self.notices);
         }
         let refused = record.outcome.notices(&format!("task {}", self.local_id), &plan.share);
         end_if_strict(self.step, refused.first());

@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 /// `layout` is the one that this task found to hold.
 pub(crate) fn after(handle: &Handle<'_>, step: &Step, layout: &Layout, local_id: u32, record: Record, own: &[Notice]) {
     let last = step.board.as_ref().is_none_or(|board| board.write(local_id, record));
-    // A variable that cannot be set cannot be set in any task.
-    let own: Vec<&Notice> = own.iter().filter(|notice| last || notice.code != Code::Env).collect();
+    // What these say of one task holds for all.
+    let of_all = [Code::Env, Code::NoShim, Code::Rendezvous];
+    let own: Vec<&Notice> = own.iter().filter(|notice| last || !of_all.contains(&notice.code)).collect();
     tell(step, own);
     if last {
         tell_step(handle, step, layout);
@@ -90,7 +91,7 @@ fn tell_table(handle: &Handle<'_>, step: &Step, tasks: &[(TaskPlan, Record)]) {
     user_line!("node {node}: profile `{}`, CPUs {}{changed}", step.profile, step.request.cpus);
     let plans: Vec<TaskPlan> = tasks.iter().map(|(plan, record)| as_it_became(plan, *record)).collect();
     report::table(&step.machine, &plans).iter().for_each(|line| user_line!("{line}"));
-    let first = plans.first().map(|plan| step.environment.lines(step, plan)).unwrap_or_default();
+    let first = plans.first().map(|plan| step.environment.lines(handle, step, plan)).unwrap_or_default();
     first.iter().for_each(|line| user_line!("{line}"));
 }
 

@@ -1,6 +1,7 @@
 //! srun: gets ready for the option, and sends a nested srun on its way without the binding that the outer step got.
 #![forbid(unsafe_code)]
 
+use crate::launch;
 use crate::options;
 use crate::spank::{Handle, own_env};
 
@@ -8,6 +9,8 @@ use crate::spank::{Handle, own_env};
 const CPU_BIND: [&str; 4] = ["SLURM_CPU_BIND", "SLURM_CPU_BIND_VERBOSE", "SLURM_CPU_BIND_TYPE", "SLURM_CPU_BIND_LIST"];
 
 pub(super) fn init(handle: &Handle<'_>) {
+    launch::forget_own();
+    launch::tell_total_gpus();
     let site = super::site(handle);
     if let Some(site) = &site {
         forget_outer_binding(site.default.is_some());

@@ -7,7 +7,7 @@
 
 use crate::spank::Handle;
 use crate::step::{Prepared, Step};
-use crate::{logging, options, task};
+use crate::{launch, logging, options, task};
 use gpu_tune_engine::Notice;
 use gpu_tune_engine::spec::SiteConfig;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -40,12 +40,13 @@ pub(super) fn init_post_opt(handle: &Handle<'_>) {
 }
 
 pub(super) fn user_init(handle: &Handle<'_>) {
+    let total_gpus = launch::forget_outer(handle);
     let (site, prepared, faults) = {
         let mut setup = setup();
         (setup.site.take(), setup.prepared.take(), std::mem::take(&mut setup.faults))
     };
     let step = match (site, prepared) {
-        (Some(site), Some(prepared)) => Step::read(handle, &site, prepared),
+        (Some(site), Some(prepared)) => Step::read(handle, &site, prepared, total_gpus),
         _ if faults.is_empty() => None,
         _ => Some(Step::faulty(handle.local_tasks().unwrap_or(1), faults)),
     };

@@ -8,9 +8,10 @@ mod facts;
 pub(crate) mod own;
 pub(crate) mod wish;
 
+use crate::launch::Launch;
 use crate::logging::chain;
 use crate::spank::Handle;
-use crate::{discovery, environment};
+use crate::{discovery, environment, launch};
 use board::Board;
 use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::os::Os;
@@ -22,7 +23,7 @@ use gpu_tune_engine::tune::{Host, Tuned, tune};
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wish::Wish;
 
 /// Slurm's number of the step that adopts foreign processes (`SLURM_EXTERN_CONT`).
@@ -39,6 +40,7 @@ pub(crate) struct Prepared {
     asked: bool,
     catalog: Catalog,
     machine: Result<Machine, Notice>,
+    shim: Result<PathBuf, Notice>,
     notices: Vec<Notice>,
 }
 
@@ -69,12 +71,20 @@ impl Prepared {
         }
         let (catalog, untrusted) = Catalog::load(&site.profile_dir);
         notices.extend(untrusted);
-        Some(Self { spec, asked, catalog, machine: discovery::machine(site, asked), notices })
+        let (machine, shim) = (discovery::machine(site, asked), launch::find_shim(site));
+        Some(Self { spec, asked, catalog, machine, shim, notices })
     }
 
     fn only(notices: Vec<Notice>) -> Self {
         let nothing = Notice::new(Code::NoMachine, "not looked for");
-        Self { spec: Spec::named("off"), asked: true, catalog: Catalog::default(), machine: Err(nothing), notices }
+        Self {
+            spec: Spec::named("off"),
+            asked: true,
+            catalog: Catalog::default(),
+            machine: Err(nothing.clone()),
+            shim: Err(nothing),
+            notices,
+        }
     }
 }
 
@@ -98,6 +108,7 @@ pub(crate) struct Step {
     pub(crate) cpus_before: CpuSet,
     pub(crate) wish: Wish,
     pub(crate) environment: environment::Plan,
+    pub(crate) launch: Launch,
     pub(crate) memlock: Option<Memlock>,
     pub(crate) verbose: bool,
     pub(crate) dry_run: bool,
@@ -110,13 +121,18 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// Reads the step and makes its layout. `None` when it is not to be touched.
-    pub(crate) fn read(handle: &Handle<'_>, site: &SiteConfig, prepared: Prepared) -> Option<Self> {
+    /// Reads the step and makes its layout; `total_gpus` is what srun told. `None` when it is not to be touched.
+    pub(crate) fn read(
+        handle: &Handle<'_>,
+        site: &SiteConfig,
+        prepared: Prepared,
+        total_gpus: Option<u32>,
+    ) -> Option<Self> {
         let numbers = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"].iter().find_map(|name| handle.getenv_text(name));
         if !prepared.asked && numbers.is_none() {
             return None;
         }
-        let Prepared { spec, catalog, machine, mut notices, .. } = prepared;
+        let Prepared { spec, catalog, machine, shim, mut notices, .. } = prepared;
         let (machine, mut failed) = match machine {
             Ok(machine) => (machine, None),
             // A step without GPUs gets the environment only, for which no machine is needed.
@@ -132,7 +148,10 @@ impl Step {
             fabric: &|| Fabric::read(Path::new("/")),
         };
         match tune(&catalog, &spec, site, facts, &host) {
-            Ok(Some(tuned)) => step.fill(handle, machine, gpus, tuned),
+            Ok(Some(tuned)) => {
+                step.launch = Launch::new(handle, &tuned.resolved, shim, total_gpus);
+                step.fill(handle, machine, gpus, tuned);
+            }
             Ok(None) if notices.is_empty() => return None,
             Ok(None) => {}
             Err(error) => failed = Some(unusable(&error, error.help())),
@@ -165,7 +184,7 @@ impl Step {
         let keeps_all = matches!(handle.step_id(), Some(BATCH_STEP | INTERACTIVE_STEP));
         self.request = Request {
             tasks: handle.local_tasks().unwrap_or(1),
-            mode: if keeps_all { Mode::Launcher } else { Mode::Auto },
+            mode: if keeps_all { Mode::Launcher } else { self.launch.mode() },
             gpus,
             cpus: of_cores.map_or_else(|| self.cpus_before.clone(), |cores| &cores & &self.cpus_before),
             mems: Linux.mems_allowed().ok(),
@@ -213,6 +232,7 @@ impl Default for Step {
             cpus_before: CpuSet::new(),
             wish: Wish::default(),
             environment: environment::Plan::default(),
+            launch: Launch::default(),
             memlock: None,
             verbose: false,
             dry_run: false,

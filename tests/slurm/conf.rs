@@ -144,6 +144,13 @@ pub fn write(place: &Place, setup: &Setup) {
     place.write("etc/cgroup.conf", &cgroup_conf(place, setup));
     place.write("etc/plugstack.conf", &plugstack_conf(place, setup));
     place.write("etc/slurm.conf", &slurm_conf(place, setup));
+    place.write("etc/hosts", &hosts(place, setup));
+}
+
+/// The host's own file, and all nodes on the loopback.
+fn hosts(place: &Place, setup: &Setup) -> String {
+    let own = place.command("cat").arg("/etc/hosts").output().unwrap();
+    format!("{}127.0.0.1 {}\n", String::from_utf8_lossy(&own.stdout), setup.node_names().join(" "))
 }
 
 fn gres_conf(setup: &Setup) -> String {

@@ -93,9 +93,12 @@ impl Cluster {
     }
 
     fn daemon(&mut self, program: &str, args: &[&str]) {
-        let words: Vec<&str> = self.setup.daemon_prefix.iter().map(String::as_str).chain([program]).collect();
-        let mut command = self.command(words[0]);
-        command.args(&words[1..]).args(args).envs(self.setup.daemon_env.iter().cloned());
+        // Names of nodes are names of hosts, in a file of the daemons' own.
+        let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
+        let mut command = self.command("unshare");
+        command.args(["--mount", "sh", "-c", script]).arg(self.place.inside("etc/hosts"));
+        command.args(&self.setup.daemon_prefix).arg(program).args(args);
+        command.envs(self.setup.daemon_env.iter().cloned());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.daemons.push((program.to_owned(), child.unwrap()));
     }

@@ -80,6 +80,11 @@ pub enum Change {
 }
 
 impl Decision {
+    /// Whether the variable goes with a binding, so that nobody misses it in a task that is not bound.
+    pub fn goes_with_binding(&self) -> bool {
+        self.only_bound
+    }
+
     /// What to do in one task. `current` is what the variable holds in the task's environment now, after any container.
     pub fn for_rank(&self, values: &RankValues, current: Option<&OsStr>) -> Change {
         if self.only_bound && values.unbound && matches!(self.outcome, Outcome::Set(_)) {

@@ -80,6 +80,7 @@ impl Sheet {
                 self.changes.insert(name.to_owned(), None);
             }
             env::Change::Nothing => {}
+            env::Change::LeftOut(_) if values.unbound && decision.goes_with_binding() => {}
             env::Change::LeftOut(reason) => {
                 self.notices.push(Notice::new(Code::Env, format!("`{name}` is not set: {reason}")));
             }

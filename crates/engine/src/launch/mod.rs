@@ -7,6 +7,7 @@
 
 pub mod command;
 pub mod environment;
+pub mod gpus;
 pub mod hostlist;
 pub mod ours;
 pub mod plan_text;

@@ -19,8 +19,11 @@ use std::os::unix::ffi::OsStrExt as _;
 
 /// The variable that this module keeps.
 pub const SET: &str = "GPU_TUNE_SET";
+/// The variable by which srun tells the nodes how many GPUs it was asked for in total (`--gpus`): Slurm tells a node only of
+/// its own.
+pub const TOTAL_GPUS: &str = "GPU_TUNE_TOTAL_GPUS";
 /// The variables that no one but gpu-tune sets.
-pub const OWN: [&str; 3] = ["GPU_TUNE_PROFILE", "GPU_TUNE_PLAN", SET];
+pub const OWN: [&str; 4] = ["GPU_TUNE_PROFILE", "GPU_TUNE_PLAN", SET, TOTAL_GPUS];
 
 /// A variable that we set.
 #[derive(Debug, Clone, PartialEq, Eq)]
