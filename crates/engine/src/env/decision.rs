@@ -52,7 +52,8 @@ pub struct RankValues {
     pub threads: Option<u32>,
     /// The task is a launcher: nothing that differs from rank to rank can be set.
     pub launcher: bool,
-    /// The task is not bound: nobody knows the machine, or the user binds it himself.
+    /// The task is not bound: nobody knows the machine, or the user binds it himself. What keeps frameworks from binding is
+    /// then not set.
     pub unbound: bool,
     /// `{local_rank}`.
     pub local_rank: Option<u32>,
@@ -88,7 +89,7 @@ impl Decision {
     /// What to do in one task. `current` is what the variable holds in the task's environment now, after any container.
     pub fn for_rank(&self, values: &RankValues, current: Option<&OsStr>) -> Change {
         if self.only_bound && values.unbound && matches!(self.outcome, Outcome::Set(_)) {
-            return Change::LeftOut("the task is not bound".to_owned());
+            return Change::Nothing;
         }
         match self.value(values) {
             Ok(change) => self.joined(change, values, current),

@@ -9,9 +9,7 @@ impl RankValues {
     pub fn of(machine: &Machine, allowed: &CpuSet, task: &TaskPlan) -> Self {
         let gpu = task.gpus.first().and_then(|gpu| machine.gpus.get(*gpu));
         Self {
-            cores: smallest(task, allowed, |cpus| {
-                machine.cores.iter().filter(|core| !core.pus.is_disjoint(cpus)).count()
-            }),
+            cores: smallest(task, allowed, |cpus| cores(machine, cpus)),
             threads: smallest(task, allowed, CpuSet::len),
             launcher: !task.ranks.is_empty(),
             unbound: task.share.cpus.is_none() && task.ranks.iter().all(|rank| rank.share.cpus.is_none()),
@@ -20,6 +18,14 @@ impl RankValues {
             gpu_pci: gpu.map(|gpu| gpu.pci.to_string()),
             near_nics: near_nics(machine, task),
         }
+    }
+}
+
+/// Physical cores. On a machine that nobody knows each CPU counts as one, which errs by the threads per core.
+fn cores(machine: &Machine, cpus: &CpuSet) -> usize {
+    match machine.cores.as_slice() {
+        [] => cpus.len(),
+        cores => cores.iter().filter(|core| !core.pus.is_disjoint(cpus)).count(),
     }
 }
 

@@ -158,6 +158,29 @@ fn what_keeps_frameworks_from_binding_is_set_only_in_a_bound_task() {
     let case = Case { env: "I_MPI_PIN = \"0\"", builtin: true, ..Case::default() };
     let unbound = RankValues { unbound: true, ..RankValues::default() };
     assert_eq!(case.change(), set("0"));
-    assert_eq!(case.run(&unbound).0, Change::LeftOut("the task is not bound".into()));
+    assert_eq!(case.run(&unbound).0, Change::Nothing);
     assert_eq!(Case { user: &[("I_MPI_PIN", "1")], ..case }.run(&unbound).0, his("1"));
+}
+
+#[test]
+fn what_a_container_brings_loses_against_a_profile_and_both_against_the_user() {
+    let cores = RankValues { cores: Some(16), ..RankValues::default() };
+    for (env, name, image, user, tuned) in [
+        // An enroot hook for PyTorch images puts OMP_NUM_THREADS=1 into the container.
+        ("OMP_NUM_THREADS = { value = \"4\", at_most = \"{cores}\" }", "OMP_NUM_THREADS", "1", "8", "4"),
+        ("NCCL_IB_PCI_RELAXED_ORDERING = \"1\"", "NCCL_IB_PCI_RELAXED_ORDERING", "0", "2", "1"),
+        ("NCCL_DEBUG = \"WARN\"", "NCCL_DEBUG", "TRACE", "INFO", "WARN"),
+    ] {
+        let image: &[(&str, &str)] = &[(name, image)];
+        let case = Case { env, builtin: true, container: true, image, ..Case::default() };
+        assert_eq!(case.run(&cores).0, set(tuned), "{name}");
+        assert_eq!(Case { user: &[(name, user)], ..case }.run(&cores).0, his(user), "{name}");
+    }
+}
+
+#[test]
+fn on_a_machine_that_nobody_knows_threads_are_counted_by_cpus() {
+    let task = crate::plan::TaskPlan::default();
+    let values = RankValues::of(&crate::Machine::default(), &"0-2".parse().unwrap(), &task);
+    assert_eq!((values.cores, values.threads, values.unbound), (Some(3), Some(3), true));
 }
