@@ -33,7 +33,7 @@ put = install -m $(1) $(2) $(3).new && mv -f $(3).new $(3)
 LIB := $(DESTDIR)$(PREFIX)/lib/gpu-tune
 SHARE := $(DESTDIR)$(PREFIX)/share/gpu-tune
 
-## install: the plugin, the shim, the command and the example files (after `make build`), below DESTDIR
+## install: the plugin, the shim, the command with man pages and completions, and the example files (after `make build`), below DESTDIR
 install:
 	install -d -m 0755 $(LIB) $(DESTDIR)$(PREFIX)/bin $(SHARE)/profiles
 	$(call put,0644,$(DIST)/gpu_tune.so,$(LIB)/gpu_tune.so)
@@ -42,6 +42,7 @@ install:
 	sed 's|@PREFIX@|$(PREFIX)|' plugstack.conf.example > $(DIST)/plugstack.conf.example
 	$(call put,0644,$(DIST)/plugstack.conf.example,$(SHARE)/plugstack.conf.example)
 	install -m 0644 profiles/*.toml $(SHARE)/profiles/
+	$(DIST)/gpu-tune manual $(DESTDIR)$(PREFIX)
 
 ## lint: formatting and clippy, warnings are errors
 lint: build-packages

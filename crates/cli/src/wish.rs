@@ -3,10 +3,12 @@
 use crate::CliError;
 use gpu_tune_engine::env::{NCCL_CONF, NcclConf};
 use gpu_tune_engine::fabric::Fabric;
+use gpu_tune_engine::launch::ours;
 use gpu_tune_engine::profile::{Catalog, Facts, ProfileError};
 use gpu_tune_engine::spec::{SiteConfig, Spec, SpecError};
 use gpu_tune_engine::tune::{self, Host, Tuned};
 use gpu_tune_engine::{Machine, Notice};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The profiles to choose from. For a machine in a file only a directory that is named counts; this node's own does not.
@@ -56,8 +58,11 @@ pub fn tune(
 ) -> Result<Tuned, CliError> {
     // A file that others could have written does not count, as in a job.
     let nccl_conf = || NcclConf::load(Path::new(NCCL_CONF)).unwrap_or_default();
+    // Inside a job some of it is gpu-tune's own, and does not count.
+    let ours: BTreeMap<_, _> = ours::undo(|name| std::env::var_os(name)).into_iter().collect();
+    let exported = |name: &str| ours.get(name).cloned().unwrap_or_else(|| std::env::var_os(name));
     let host = Host {
-        user: &|name| if replayed { None } else { std::env::var_os(name) },
+        user: &|name| if replayed { None } else { exported(name) },
         nccl_conf: &if replayed { NcclConf::default() } else { nccl_conf() },
         fabric: &|| if replayed { Fabric::of_machine(&machine.nics) } else { Fabric::read(Path::new("/")) },
     };

@@ -201,3 +201,16 @@ fn what_is_exported_here_does_not_change_the_plan_of_another_machine() {
     let output = command.args(["plan", "h200", "--topology", &path]).env("NCCL_DEBUG", "INFO").output();
     assert!(told(&output.expect("the program starts")).contains("NCCL_DEBUG=WARN"));
 }
+
+#[test]
+fn what_gpu_tune_set_itself_does_not_count_as_the_users() {
+    use gpu_tune_engine::launch::ours::{Mark, note};
+    let show = |noted: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+        command.args(["profile", "show", "h200"]).env("NCCL_DEBUG", "TRACE").env("GPU_TUNE_SET", noted);
+        told(&command.output().expect("the program starts"))
+    };
+    let ours = note([Mark { name: "NCCL_DEBUG", value: "TRACE".as_ref(), users: None }]);
+    assert!(show(&ours).contains("NCCL_DEBUG = \"WARN\""), "{}", show(&ours));
+    assert!(show("").contains("set by the user"), "{}", show(""));
+}
