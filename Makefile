@@ -6,8 +6,10 @@ CARGO ?= cargo
 DIST := target/dist
 BUILD_PACKAGES := build-essential pkg-config libhwloc-dev libudev-dev
 SLURM_PACKAGES := slurmctld slurmd slurm-client munge
+# What ranks are started with, and foreign programs that the shim is loaded into. python3-torch has a real torchrun, in 1 GB.
+LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
 
-.PHONY: all build test demo lint install clean vm-test vm-smoke demo-vm slurm-matrix build-packages test-packages
+.PHONY: all build test demo lint install clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
 
 all: build
 
@@ -25,7 +27,7 @@ test: test-packages
 	$(CARGO) test --workspace --exclude gpu-tune-preload
 
 ## demo: a throw-away Slurm with two stand-in GPUs, a step before and after, and the plan of a machine with eight GPUs
-demo: test-packages build
+demo: slurm-packages build
 	@GPU_TUNE_DIST=$(CURDIR)/$(DIST) $(CARGO) run --quiet --example demo
 
 # By rename: a step that is starting sees the old file or the new one, whole.
@@ -70,8 +72,11 @@ slurm-matrix: build
 build-packages:
 	@tests/install-packages $(BUILD_PACKAGES)
 
-test-packages:
+slurm-packages:
 	@tests/install-packages $(BUILD_PACKAGES) $(SLURM_PACKAGES)
+
+test-packages:
+	@tests/install-packages $(BUILD_PACKAGES) $(SLURM_PACKAGES) $(LAUNCHER_PACKAGES)
 
 clean:
 	$(CARGO) clean

@@ -307,3 +307,35 @@ fn what_a_container_gave_the_launcher_makes_it_no_rank() {
     assert_eq!(by_run_id(false).cpus, "0-1");
     assert_eq!(by_run_id(true).cpus, near(0));
 }
+
+#[test]
+fn ranks_of_a_real_mpirun_are_bound() {
+    let Some(cluster) = cluster(Setup::default()) else { return };
+    if !cluster.place.root().join("usr/bin/mpirun").exists() {
+        return println!("skipped: no /usr/bin/mpirun: Debian's openmpi-bin has it");
+    }
+    let probe = cluster.probe_path();
+    // The node's name is not this host's, so mpirun would start its daemon there with an srun of its own.
+    let local = ["--mca", "ras", "^slurm", "--mca", "plm", "isolated"];
+    let mpirun = [&["/usr/bin/mpirun", "--allow-run-as-root", "--oversubscribe"], &local[..], &["-np", "2", &probe]];
+    let out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200"], &mpirun.concat()].concat(), &[]);
+    let mut ranks = out.witnesses();
+    ranks.sort_by_key(|rank| rank.env["OMPI_COMM_WORLD_LOCAL_RANK"].clone());
+    assert_eq!((ranks[0].cpus.clone(), ranks[1].cpus.clone()), (near(0), near(1)), "{}", out.stderr);
+    assert_eq!((ranks[0].policy, ranks[1].policy), (1, 1));
+}
+
+#[test]
+fn a_setuid_program_runs_as_before() {
+    let Some(cluster) = cluster(Setup::default()) else { return };
+    let cat = cluster.place.outside("bin/cat");
+    std::fs::copy("/bin/cat", &cat).unwrap();
+    std::os::unix::fs::chown(&cat, Some(65534), None).unwrap();
+    std::fs::set_permissions(&cat, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let line = format!("LOCAL_RANK=0 {} /proc/self/status", cluster.place.inside("bin/cat").display());
+    let out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200", "sh", "-c", &line]].concat(), &[]);
+    let field = |name: &str| out.stdout.lines().find(|line| line.starts_with(name)).map(str::to_owned).unwrap();
+    assert!(field("Uid:").contains("65534"), "the program is not setuid: {}", field("Uid:"));
+    assert_eq!(field("Cpus_allowed_list:").split_whitespace().nth(1), Some("0-1"), "the loader passes the shim over");
+    assert_eq!(out.stderr, "");
+}

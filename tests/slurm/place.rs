@@ -49,6 +49,11 @@ impl Place {
         }
     }
 
+    /// The root directory that programs of the place see.
+    pub fn root(&self) -> PathBuf {
+        self.root.clone().unwrap_or_else(|| PathBuf::from("/"))
+    }
+
     /// Writes a file and returns its path as programs of the place see it.
     pub fn write(&self, path: &str, text: &str) -> PathBuf {
         std::fs::write(self.outside(path), text).unwrap();
