@@ -5,8 +5,8 @@ use super::cores::{CoreSet, Cores, reserved};
 use super::locality::{Home, home, near_cpus, node_cpus, settle};
 use super::memory::Policy;
 use super::{Layout, Request, Share, Slice, notices, share};
-use crate::spec::CpuPolicy;
-use crate::{CpuSet, Machine, NodeSet, Notice};
+use crate::spec::{CpuPolicy, Smt};
+use crate::{CpuSet, Machine, Notice};
 
 impl Layout {
     /// Plans a step. Never fails: what cannot be had is left out and told in [`Layout::notices`].
@@ -158,9 +158,10 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// All usable cores of the packages that have some of these.
     fn packages_of(&self, near: &CoreSet) -> CoreSet {
-        let packages = self.cores.packages_of(near);
-        packages.into_iter().fold(CoreSet::new(), |all, package| &all | &self.cores.of_package(package))
+        let touched = self.cores.packages().filter(|package| !package.is_disjoint(near));
+        touched.fold(CoreSet::new(), |all, package| &all | package)
     }
 
     fn exclusive(&self) -> bool {
@@ -172,13 +173,14 @@ impl<'a> Planner<'a> {
         parts.iter().enumerate().any(|(other, set)| other != at && !set.is_disjoint(part))
     }
 
-    fn slice(&self, at: usize, part: &CoreSet, shares: &[CoreSet]) -> Slice {
-        Slice {
-            gpu: self.request.gpus.get(at).copied().unwrap_or(usize::MAX),
-            whole: self.share(at, part),
-            shares: shares.iter().map(|cores| self.share(at, cores)).collect(),
-            remote: matches!(self.homes.get(at), Some(Home::Remote(_))),
-        }
+    fn slice(&self, at: usize, part: &CoreSet, pieces: &[CoreSet]) -> Slice {
+        let whole = self.share(at, part);
+        let shares = match pieces {
+            [_] => vec![whole.clone()],
+            pieces => pieces.iter().map(|cores| self.share(at, cores)).collect(),
+        };
+        let gpu = self.request.gpus.get(at).copied().unwrap_or(usize::MAX);
+        Slice { gpu, whole, shares, remote: matches!(self.homes.get(at), Some(Home::Remote(_))) }
     }
 
     fn share(&self, at: usize, part: &CoreSet) -> Share {
@@ -209,9 +211,16 @@ impl<'a> Planner<'a> {
         }
         let remote = self.select(|at| matches!(self.homes.get(at), Some(Home::Remote(_))));
         if !remote.is_empty() && cpu_bound {
-            let usable = self.cores.cpus(&self.cores.all(), crate::spec::Smt::All);
-            told.push(notices::remote(machine, &self.gpus(&remote), &self.nodes_of(&remote), &usable));
+            told.push(self.remote_notice(&remote));
         }
+    }
+
+    fn remote_notice(&self, remote: &[usize]) -> Notice {
+        let near = remote.iter().filter_map(|&at| self.near.get(at)?.as_ref());
+        let near = near.fold(CpuSet::new(), |all, near| &all | near);
+        let usable = self.cores.cpus(&self.cores.all(), Smt::All);
+        let reserved = !near.is_disjoint(&self.request.cpus);
+        notices::remote(self.machine, &self.gpus(remote), &near, &usable, reserved)
     }
 
     fn mapped_nowhere(&self, at: usize) -> bool {
@@ -226,10 +235,5 @@ impl<'a> Planner<'a> {
 
     fn gpus(&self, positions: &[usize]) -> Vec<usize> {
         positions.iter().filter_map(|&at| self.request.gpus.get(at).copied()).collect()
-    }
-
-    fn nodes_of(&self, positions: &[usize]) -> NodeSet {
-        let near = positions.iter().filter_map(|&at| self.near.get(at)?.as_ref());
-        near.fold(NodeSet::new(), |all, near| &all | &self.machine.nodes_of(near))
     }
 }

@@ -98,12 +98,12 @@ struct Guests {
 
 impl Guests {
     fn new(cores: &Cores, from: &CoreSet, near: &[CoreSet]) -> Self {
-        let of_package = |package| {
-            let here = &cores.of_package(package) & from;
+        let of_package = |package: &CoreSet| {
+            let here = package & from;
             let gpus = near.iter().filter(|set| !set.is_disjoint(&here)).count();
             (here, gpus)
         };
-        Self { packages: cores.packages_of(from).into_iter().map(of_package).collect() }
+        Self { packages: cores.packages().map(of_package).collect() }
     }
 
     /// The package with the most cores for each GPU once it has taken in one more; the first of equals.

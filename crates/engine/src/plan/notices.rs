@@ -35,17 +35,21 @@ pub(super) fn overlap(machine: &Machine, gpus: &[usize]) -> Notice {
 }
 
 /// Near CPUs are known, and none may be used (rule 9).
-pub(super) fn remote(machine: &Machine, gpus: &[usize], near: &NodeSet, usable: &CpuSet) -> Notice {
-    let nodes = machine.nodes_of(usable);
+///
+/// `near` are those CPUs, `usable` those that ranks have; `reserved`: the step owns some near ones, but the profile keeps them
+/// from ranks.
+pub(super) fn remote(machine: &Machine, gpus: &[usize], near: &CpuSet, usable: &CpuSet, reserved: bool) -> Notice {
     let message = format!(
         "{} on {} {} far from the step's CPUs {usable} ({}): every host-to-GPU copy crosses a link between nodes",
         names(machine, gpus),
-        numa(near),
+        numa(&machine.nodes_of(near)),
         if gpus.len() == 1 { "is" } else { "are" },
-        numa(&nodes)
+        numa(&machine.nodes_of(usable))
     );
-    let help = "allocate CPUs next to the GPUs with `--gres-flags=enforce-binding`, or look at `gpu-tune topo`";
-    Notice::new(Code::GpuRemote, message).help(help)
+    Notice::new(Code::GpuRemote, message).help(match reserved {
+        true => "allocate more CPUs next to the GPUs, or shorten `reserve` in the profile's `[bind]`",
+        false => "allocate CPUs next to the GPUs with `--gres-flags=enforce-binding`, or look at `gpu-tune topo`",
+    })
 }
 
 /// No source knows what is near.

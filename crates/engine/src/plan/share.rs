@@ -20,8 +20,8 @@ pub(super) fn exclusive(cores: &Cores, from: &CoreSet, near: &[CoreSet]) -> Vec<
     for gpus in &localities {
         divide(near, gpus, &mut parts);
     }
-    for package in cores.packages_of(from) {
-        level(&(&cores.of_package(package) & from), near, &mut parts);
+    for package in cores.packages() {
+        level(&(package & from), near, &mut parts);
     }
     for gpus in &localities {
         overlap_if_short(gpus, &mut parts);
@@ -76,9 +76,10 @@ fn divide(near: &[CoreSet], gpus: &[usize], parts: &mut [CoreSet]) {
 
 /// Gives the cores of one package that are near to no GPU to the GPUs of that package.
 fn level(package: &CoreSet, near: &[CoreSet], parts: &mut [CoreSet]) {
-    let spare = near.iter().fold(package.clone(), |left, set| &left - set);
-    let here = near.iter().enumerate().filter(|(_, set)| !set.is_disjoint(package)).map(|(gpu, _)| (gpu, usize::MAX));
-    hand_out(&spare, near, &here.collect::<Vec<_>>(), parts);
+    let here: Vec<_> = near.iter().enumerate().filter(|(_, set)| !set.is_disjoint(package)).collect();
+    let spare = here.iter().fold(package.clone(), |left, (_, set)| &left - set);
+    let hungry: Vec<(usize, usize)> = here.iter().map(|(gpu, _)| (*gpu, usize::MAX)).collect();
+    hand_out(&spare, near, &hungry, parts);
 }
 
 /// Hands out `free` to GPUs, each up to a size, one core at a time to whoever has least; then picks which, GPUs and cores

@@ -365,3 +365,11 @@ fn gpu_numbers_that_the_machine_does_not_have_are_no_panic() {
     assert_eq!(layout.slices.len(), 3);
     assert_eq!(layout.notices.iter().map(|notice| notice.code).collect::<Vec<_>>(), [Code::NoLocality, Code::Overlap]);
 }
+
+#[test]
+fn a_gpu_whose_near_cpus_are_all_reserved_is_far_and_the_help_names_the_reservation() {
+    let binding = Binding { reserve: Reserve::Cpus(cpus("0-55,112-167")), ..Binding::default() };
+    let request = Request { binding, gpus: vec![0, 4], tasks: 2, ..whole(&hgx()) };
+    let layout = check(&hgx(), &request, &["56-83,168-195 @ 1", "84-111,196-223 @ 1"], &[Code::GpuRemote]);
+    assert!(layout.notices[0].help.as_ref().unwrap().contains("`reserve`"));
+}
