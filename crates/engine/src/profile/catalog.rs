@@ -61,7 +61,15 @@ impl Catalog {
 
     /// Adds a file's text under a name, in place of any profile of that name; for `gpu-tune profile check` and for tests.
     pub fn add_text(&mut self, name: &str, source: Source, text: String) {
-        self.entries.insert(name.to_owned(), Entry::new(source, Text::Here(Cow::Owned(text))));
+        self.add(name, Entry::new(source, Text::Here(Cow::Owned(text))));
+    }
+
+    fn add(&mut self, name: &str, entry: Entry) {
+        // What it imports must be read now, while we are root: so it is parsed now.
+        if entry.text().is_some_and(|text| text.contains("import")) {
+            entry.parsed(name);
+        }
+        self.entries.insert(name.to_owned(), entry);
     }
 
     fn add_file(&mut self, file: &Path) -> Option<Notice> {
@@ -75,7 +83,7 @@ impl Catalog {
             Ok(bytes) => String::from_utf8(bytes).map_or(Text::Odd, |text| Text::Here(Cow::Owned(text))),
             Err(error) => Text::Refused(Arc::new(error)),
         };
-        self.entries.insert(name.to_owned(), Entry::new(Source::file(file), text));
+        self.add(name, Entry::new(Source::file(file), text));
         None
     }
 
@@ -185,10 +193,32 @@ impl Entry {
 
     fn parsed(&self, name: &str) -> &(Option<Profile>, Vec<Finding>) {
         self.parsed.get_or_init(|| match &self.text {
-            Text::Here(text) => Profile::parse(name, &self.source, text),
+            Text::Here(text) => with_import(Profile::parse(name, &self.source, text)),
             Text::Odd | Text::Refused(_) => (None, Vec::new()),
         })
     }
+}
+
+/// Puts the settings of an imported file behind the profile's own: of two for one variable the first that applies counts. A
+/// file that is not there is told and goes without; one that others could have written makes the profile unusable.
+fn with_import((profile, mut findings): (Option<Profile>, Vec<Finding>)) -> (Option<Profile>, Vec<Finding>) {
+    let Some(mut profile) = profile else { return (None, findings) };
+    let Some(import) = profile.import.clone() else { return (Some(profile), findings) };
+    let bytes = match trusted::read(&import.path, bounds::FILE) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let kind = if error.is_missing() { Kind::Warning } else { Kind::Error };
+            let (file, message) = (profile.source.file.clone(), format!("nothing is imported: {}", told(&error)));
+            findings.push(Finding { kind, file, line: import.line, column: 1, width: 1, message, help: error.help() });
+            return ((kind == Kind::Warning).then_some(profile), findings);
+        }
+    };
+    let source = Source::file(&import.path);
+    let (rules, odd) = super::import::read(&String::from_utf8_lossy(&bytes), &source, &profile.name);
+    findings.extend(odd);
+    profile.env.extend(rules);
+    profile.env.sort_by(|a, b| a.name.cmp(&b.name));
+    (Some(profile), findings)
 }
 
 fn untrusted(error: &TrustError) -> Notice {

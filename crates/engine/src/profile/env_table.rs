@@ -47,9 +47,7 @@ pub(super) fn read(reader: &mut Reader<'_>, value: &Value<'_>, layer: &Arc<str>,
 /// A name that a variable can have and that a profile may set.
 fn name(reader: &mut Reader<'_>, key: &Key<'_>) -> Option<Arc<str>> {
     let name = key.get_ref().as_ref();
-    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    let fits = begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if !fits || name.len() > bounds::NAME {
+    if !refused::is_variable(name) || name.len() > bounds::NAME {
         reader.error(key.span(), format!("`{}` cannot be the name of a variable", shown(name)), None);
         return None;
     }

@@ -9,6 +9,7 @@ use crate::spec::{CpuPolicy, MemPolicy, RESERVED, Rendezvous, Smt, is_name};
 use crate::text::shown;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use toml::de::DeTable;
 
@@ -25,6 +26,8 @@ pub struct Profile {
     pub layer: bool,
     /// The profile it builds on.
     pub inherits: Option<Inherits>,
+    /// A file whose settings stand below those of `[env]`.
+    pub import: Option<Import>,
     /// GPU models it is for.
     pub gpu: Vec<Glob>,
     /// `allow_debug = true`: variables that NCCL documents for debugging only are meant.
@@ -53,6 +56,15 @@ pub struct Inherits {
     /// The profile's name.
     pub name: String,
     /// The line that says so.
+    pub line: usize,
+}
+
+/// `import`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// The file, an absolute path.
+    pub path: PathBuf,
+    /// The line that names it.
     pub line: usize,
 }
 
@@ -92,8 +104,20 @@ impl fmt::Display for Memlock {
     }
 }
 
-const TOP: &[&str] =
-    &["description", "inherits", "layer", "gpu", "allow_debug", "env", "bind", "limits", "launch", "machine", "fabric"];
+const TOP: &[&str] = &[
+    "description",
+    "inherits",
+    "import",
+    "layer",
+    "gpu",
+    "allow_debug",
+    "env",
+    "bind",
+    "limits",
+    "launch",
+    "machine",
+    "fabric",
+];
 const BIND: &[&str] = &["cpu", "mem", "smt", "reserve", "prefer"];
 
 impl Profile {
@@ -120,6 +144,7 @@ impl Profile {
             description: String::new(),
             layer: false,
             inherits: None,
+            import: None,
             gpu: Vec::new(),
             allow_debug: false,
             env: Vec::new(),
@@ -138,6 +163,7 @@ impl Profile {
             match key.get_ref().as_ref() {
                 "description" => self.description = reader.string(value, bounds::VALUE).unwrap_or_default(),
                 "inherits" => self.inherits = inherits(reader, value),
+                "import" => self.import = import(reader, value),
                 "layer" => self.layer = reader.boolean(value).unwrap_or_default(),
                 "gpu" => self.gpu = globs(reader, value),
                 "allow_debug" => self.allow_debug = reader.boolean(value).unwrap_or_default(),
@@ -206,6 +232,15 @@ fn inherits(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Inherits> {
     }
     reader.error(value.span(), format!("expected the name of a profile, found `{}`", shown(&name)), None);
     None
+}
+
+fn import(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Import> {
+    let path = PathBuf::from(reader.string(value, bounds::VALUE)?);
+    if !path.is_absolute() {
+        reader.error(value.span(), "expected the path of a file from `/` on", None);
+        return None;
+    }
+    Some(Import { path, line: reader.position(&value.span()).0 })
 }
 
 pub(super) fn globs(reader: &mut Reader<'_>, value: &Value<'_>) -> Vec<Glob> {

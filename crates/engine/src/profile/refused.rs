@@ -1,5 +1,11 @@
 //! Variables that no profile may set, because they are not the admin's or gpu-tune's to give.
 
+/// Whether a text can be a variable's name.
+pub(super) fn is_variable(name: &str) -> bool {
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// Why a profile may never set a variable; `None`: it may.
 pub(super) fn always(name: &str) -> Option<&'static str> {
     match name {

@@ -109,11 +109,12 @@ impl Checked {
             Kind::Warning => style.warn("warning"),
         };
         let mut page = format!("{kind}: {}\n", finding.message);
-        match self.line(finding) {
-            None => page.push_str(&format!("  --> {}\n", finding.file)),
-            Some(line) => {
-                let number = finding.line.to_string();
-                let margin = " ".repeat(number.len());
+        let number = finding.line.to_string();
+        let margin = " ".repeat(number.len());
+        match (self.line(finding), finding.line) {
+            (None, 0) => page.push_str(&format!("  --> {}\n", finding.file)),
+            (None, _) => page.push_str(&format!("{margin}--> {}:{number}:{}\n", finding.file, finding.column)),
+            (Some(line), _) => {
                 let (blank, mark) = (" ".repeat(finding.column - 1), "^".repeat(finding.width));
                 page.push_str(&format!("{margin}--> {}:{number}:{}\n{margin} |\n", finding.file, finding.column));
                 page.push_str(&format!("{number} | {line}\n{margin} | {blank}{mark}\n"));
@@ -125,9 +126,10 @@ impl Checked {
         page + "\n"
     }
 
-    /// The line that a finding is about; none if it is about the whole file.
+    /// The line that a finding is about; none if it is about the whole file, or about one that a profile imports.
     fn line(&self, finding: &Finding) -> Option<&str> {
-        let text = self.catalog.get(name(Path::new(&*finding.file))?)?.text()?;
+        let entry = self.catalog.get(name(Path::new(&*finding.file))?)?;
+        let text = entry.text().filter(|_| entry.source().file == finding.file)?;
         text.lines().nth(finding.line.checked_sub(1)?)
     }
 }

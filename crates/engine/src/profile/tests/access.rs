@@ -114,3 +114,38 @@ fn a_locked_off_cannot_be_had_by_any_other_word() {
         assert_eq!(resolved.notices.len(), 1, "{trick}: {:?}", resolved.notices);
     }
 }
+
+#[test]
+fn imported_settings_stand_below_the_profiles_own_and_change_with_their_file() {
+    let dir = TempDir::new("profiles-import");
+    let vendor = dir.write("vendor/env.sh", "export NCCL_CROSS_NIC=0\nexport NCCL_IB_TC=52\n");
+    let text = format!("import = \"{}\"\n[env]\nNCCL_IB_TC = \"41\"\n", vendor.display());
+    dir.write("profiles/p.toml", &text);
+    let profiles = dir.path().join("profiles");
+    let now = || {
+        let (catalog, _) = Catalog::load(&profiles);
+        let resolved = catalog.resolve(&spec("p"), &site(&[]), &h200(1));
+        resolved.map(|resolved| (values(resolved.as_ref().unwrap()), resolved.unwrap()))
+    };
+    let (values, resolved) = now().unwrap();
+    assert_eq!(values, ["NCCL_CROSS_NIC=0", "NCCL_IB_TC=41"]);
+    assert_eq!(resolved.env[0].origin.to_string(), format!("{}:1", vendor.display()));
+    dir.write("vendor/env.sh", "NCCL_CROSS_NIC=2\n");
+    assert_eq!(now().unwrap().0, ["NCCL_CROSS_NIC=2", "NCCL_IB_TC=41"], "a driver update needs no new profile");
+    std::fs::remove_file(&vendor).unwrap();
+    let (values, resolved) = now().unwrap();
+    assert_eq!(values, ["NCCL_IB_TC=41"]);
+    assert!(messages(&resolved)[0].contains(":1:1: nothing is imported: cannot read"), "{:?}", resolved.notices);
+}
+
+#[test]
+fn what_others_can_write_is_not_imported_and_the_profile_is_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = TempDir::new("profiles-import-open");
+    let vendor = dir.write("env.sh", "NCCL_CROSS_NIC=0\n");
+    std::fs::set_permissions(&vendor, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let text = format!("import = \"{}\"\n", vendor.display());
+    let error = catalog(&[("p", &text)]).resolve(&spec("p"), &site(&[]), &h200(1)).unwrap_err();
+    let reason = format!("nothing is imported: `{}` can be written by others (mode 0666)", vendor.display());
+    assert_eq!(error.to_string(), format!("profile `p` is not used: p.toml:1:1: {reason}"));
+}

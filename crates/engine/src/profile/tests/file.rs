@@ -106,6 +106,7 @@ fn a_fault_names_file_line_column_and_what_was_expected() {
         ("gpu = [1]", "p.toml:1:8: expected a string, found `1`"),
         ("gpu = \"\"", "p.toml:1:7: an empty pattern fits nothing"),
         ("inherits = \"../x\"", "p.toml:1:12: expected the name of a profile, found `../x`"),
+        ("import = \"env.sh\"", "p.toml:1:10: expected the path of a file from `/` on"),
         ("[launch]\nworkers = \"yes\"", "p.toml:2:11: expected `true` or `false`, found `yes`"),
         (
             "[limits]\nmemlock = \"64G\"",
@@ -118,6 +119,7 @@ fn a_fault_names_file_line_column_and_what_was_expected() {
         ("[machine.gpu_numa]\n\"x\" = 1", "p.toml:2:1: `x` is not a PCI address: expected one like `0000:4e:00.0`"),
         ("[machine.gpu_numa]\n\"06:00.0\" = -1", "p.toml:2:13: expected a whole number, found `-1`"),
         ("[env]\n\"A B\" = \"1\"", "p.toml:2:1: `A B` cannot be the name of a variable"),
+        ("[env]\n\"NCCL_IB_HCA \" = \"x\"", "p.toml:2:1: `NCCL_IB_HCA ` cannot be the name of a variable"),
         (
             "[env]\nA = true",
             "p.toml:2:5: expected a string, found a boolean | write \"1\" or \"0\", or whatever the program takes",
