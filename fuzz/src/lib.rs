@@ -9,7 +9,15 @@
 //! cargo +nightly fuzz run -O xml -- -max_total_time=600 -max_len=65536
 //! ```
 //!
-//! An input is three lines (wishes, CPU list, visible devices) and then the file.
+//! The text that users and admins write has targets of its own, which need nothing of this: a profile's file, and the option
+//! with the words of `plugstack.conf`.
+//!
+//! ```sh
+//! cargo +nightly fuzz run -O profile fuzz/corpus/profile profiles -- -max_total_time=1200 -max_len=8192
+//! cargo +nightly fuzz run -O option -- -max_total_time=1200 -max_len=1100
+//! ```
+//!
+//! An input of the first two is three lines (wishes, CPU list, visible devices) and then the file.
 
 use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Reserve, Share, visible};
 use gpu_tune_engine::spec::{CpuPolicy, MemPolicy, Smt};

@@ -27,6 +27,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let path = args.path.clone().unwrap_or_else(|| SiteConfig::default().profile_dir);
     let path = std::path::absolute(&path).unwrap_or(path);
+    if args.path.is_none() && !path.exists() {
+        output::note(&format!("`{}` is not there: only built-in profiles are used", path.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
     let checked = Checked::read(&path, args)?;
     let errors = checked.findings.iter().filter(|finding| finding.kind != Kind::Warning).count();
     let warnings = checked.findings.len() - errors;
