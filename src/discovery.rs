@@ -142,7 +142,9 @@ fn words(child: &mut Child) -> String {
         let _cut_short = stderr.take(WORDS_KEPT).read_to_end(&mut said);
     }
     let said = String::from_utf8_lossy(&said);
-    gpu_tune_engine::text::shown(said.lines().next().unwrap_or("no reason given"))
+    let line = said.lines().next().unwrap_or("no reason given");
+    let plain = line.strip_prefix("gpu-tune: error: ").unwrap_or(line);
+    plain.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
 }
 
 fn no_machine(site: &SiteConfig, why: &str) -> Notice {

@@ -7,6 +7,7 @@
 use crate::spank::Handle;
 use crate::step::board::Record;
 use crate::step::own::{self, Own};
+use crate::step::standing::{self, Standing, View};
 use crate::step::{Step, cpus};
 use crate::{devices, logging, telling};
 use gpu_tune_engine::apply::{Outcome, apply};
@@ -121,41 +122,34 @@ impl<'a> Task<'a> {
         turn
     }
 
-    /// The layout for the CPUs that the task finds (rule 4 of the design), or why the task is to be left as it is. All tasks of the
-    /// node come to the same layout: what they look at is the same for all.
+    /// The layout that holds for this task, or why it is to be left as it is.
     fn layout(&mut self) -> (Cow<'a, Layout>, Option<Notice>) {
-        let step = self.step;
-        let found = self.os.get_affinity().unwrap_or_default();
-        let made = Cow::Borrowed(&step.layout);
-        if step.request.binding.cpu == CpuPolicy::Off || found.is_empty() {
+        let made = Cow::Borrowed(&self.step.layout);
+        if self.step.request.binding.cpu == CpuPolicy::Off {
             return (made, None);
         }
-        let text = |name: &str| self.handle.getenv_text(name);
-        let masks = cpus::masks(text("SLURM_CPU_BIND_TYPE").as_deref(), text("SLURM_CPU_BIND_LIST").as_deref());
-        let own_mask = usize::try_from(self.local_id).ok().and_then(|id| masks.as_ref()?.get(id).cloned());
-        let given = own_mask.map_or_else(|| step.cpus_before.clone(), |mask| &mask & &step.cpus_before);
-        let narrowed = found != given && found.is_subset(&given);
-        let cpuset = if narrowed { self.cpuset(&found) } else { step.cpus_before.clone() };
-        if narrowed && cpuset != found && !(&cpuset & &given).is_subset(&found) {
-            return (made, Some(narrowed_by_others(self.local_id, &found)));
+        match self.standing() {
+            // A kernel that does not tell the mask will refuse to set one, and that is told.
+            Ok(Standing::AsPlanned) | Err(_) => (made, None),
+            Ok(Standing::LeftAlone(cpus)) => (made, Some(narrowed_by_others(self.local_id, &cpus))),
+            Ok(Standing::Anew(cpus)) => {
+                let request = plan::Request { cpus, ..self.step.request.clone() };
+                (Cow::Owned(Layout::new(&self.step.machine, &request)), None)
+            }
         }
-        let owned = masks.map_or_else(|| step.request.cpus.clone(), |masks| cpus::union(&masks));
-        let cpus = &owned & &cpuset;
-        if cpus == step.request.cpus || cpus.is_empty() {
-            return (made, None);
-        }
-        let request = plan::Request { cpus, ..step.request.clone() };
-        (Cow::Owned(Layout::new(&step.machine, &request)), None)
     }
 
-    /// The CPUs that the task's cpuset allows: the mask that the kernel keeps of all CPUs. The mask is put back.
-    fn cpuset(&mut self, found: &CpuSet) -> CpuSet {
-        let widened = self.os.set_affinity(&self.step.machine.cpus).and_then(|()| self.os.get_affinity());
-        let put_back = self.os.set_affinity(found);
-        match (widened, put_back) {
-            (Ok(cpuset), Ok(())) => cpuset,
-            _ => found.clone(),
-        }
+    fn standing(&mut self) -> std::io::Result<Standing> {
+        let text = |name: &str| self.handle.getenv_text(name);
+        let masks = cpus::masks(text("SLURM_CPU_BIND_TYPE").as_deref(), text("SLURM_CPU_BIND_LIST").as_deref());
+        let view = View {
+            planned: &self.step.request.cpus,
+            before: &self.step.cpus_before,
+            machine: &self.step.machine.cpus,
+            masks: masks.as_deref(),
+            local_id: usize::try_from(self.local_id).unwrap_or(usize::MAX),
+        };
+        standing::look(&mut self.os, &view)
     }
 }
 

@@ -9,5 +9,7 @@ mod board;
 mod cpus;
 #[path = "../src/step/own.rs"]
 mod own;
+#[path = "../src/step/standing.rs"]
+mod standing;
 #[path = "../src/step/wish.rs"]
 mod wish;

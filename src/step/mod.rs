@@ -6,6 +6,7 @@ pub(crate) mod board;
 pub(crate) mod cpus;
 mod facts;
 pub(crate) mod own;
+pub(crate) mod standing;
 pub(crate) mod wish;
 
 use crate::launch::Launch;

@@ -138,6 +138,11 @@ impl Cluster {
         self.wait_until_idle().unwrap();
     }
 
+    /// The process of the first slurmd.
+    pub fn slurmd_pid(&self) -> u32 {
+        self.daemons.iter().find(|(name, _)| name == "slurmd").unwrap().1.id()
+    }
+
     /// What slurmd logged.
     pub fn slurmd_log(&self) -> String {
         let logs = self.setup.node_names().into_iter().map(|node| self.place.outside(&format!("slurmd-{node}.log")));

@@ -50,7 +50,7 @@ fn policy() -> (i32, Vec<usize>) {
 fn pages(address: u64) -> BTreeMap<u32, u64> {
     let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
     let start = |line: &&str| u64::from_str_radix(line.split(' ').next().unwrap(), 16).unwrap();
-    let mapping = maps.lines().filter(|line| start(line) <= address).next_back().unwrap_or_default();
+    let mapping = maps.lines().rfind(|line| start(line) <= address).unwrap_or_default();
     let count = |word: &str| {
         let (node, pages) = word.strip_prefix('N')?.split_once('=')?;
         Some((node.parse().ok()?, pages.parse().ok()?))
