@@ -31,5 +31,5 @@ fn without_the_capability_the_limit_stays_and_the_task_starts() {
     let output = node.output(&format!("{WORDS} --gpu-tune=locked")).fine();
     let task = output.witnesses().remove(0);
     assert!(task.memlock.1 != "unlimited" && !task.locked, "{task:?}");
-    assert!(output.stderr.contains("memlock"), "{}", output.stderr);
+    assert!(output.stderr.contains("locked memory"), "{}", output.stderr);
 }

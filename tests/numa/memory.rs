@@ -1,7 +1,7 @@
-//! What the memory policies do when memory is short or belongs to two nodes.
+//! What the memory policies do when memory is short.
 
 use crate::node::Node;
-use crate::placed::{BIND, PREFERRED, PREFERRED_MANY, assert_memory, pages_on};
+use crate::placed::{BIND, PREFERRED, assert_memory, pages_on};
 use gpu_tune_engine::NodeSet;
 use std::fs;
 
@@ -66,13 +66,4 @@ fn bind_holds_all_pages_where_there_is_room() {
     for (task, gpu) in tasks.iter().zip(&node.truth.gpus) {
         assert_memory(task, BIND, &NodeSet::from_iter([gpu.node]));
     }
-}
-
-#[test]
-fn a_task_with_gpus_on_both_sockets_prefers_both_nodes() {
-    let Some(node) = Node::get() else { return };
-    // Six GPUs, four on the first socket: the second task's block is 3, 4, 5.
-    let tasks = node.srun("-n2 -c8 --gpus-per-node=6 --gres-flags=disable-binding --gpu-tune=h200");
-    assert_memory(&tasks[0], PREFERRED, &NodeSet::from_iter([0]));
-    assert_memory(&tasks[1], PREFERRED_MANY, &NodeSet::from_iter([0, 1]));
 }

@@ -18,12 +18,13 @@ fn tasks_whose_cpus_are_on_the_wrong_socket_keep_them_and_are_told() {
     let Some(node) = Node::get() else { return };
     let holder = Job::submit(&node, "-n8 --distribution=block:block", "echo here; sleep 600");
     holder.wait_for("here");
-    let output = node.output("-n2 -c2 --gpus-per-node=2 --gres-flags=disable-binding --gpu-tune=h200").fine();
+    // All GPUs, but CPUs of the second socket only.
+    let output = node.output("-n8 -c1 --gpus-per-node=8 --gres-flags=disable-binding --gpu-tune=h200").fine();
     drop(holder);
-    for task in output.witnesses() {
-        let own = cpus(&task);
-        assert!(own.is_subset(&node.truth.cpus_of(1)), "{task:?}");
-        assert!(pages_on(&task, &node.truth.nodes_of(&own)) >= 99, "{task:?}");
+    let (tasks, there) = (output.witnesses(), node.truth.cpus_of(1));
+    assert_shared_out(&tasks, &there);
+    for task in tasks {
+        assert!(pages_on(&task, &node.truth.nodes_of(&there)) >= 99, "{task:?}");
     }
     assert!(output.stderr.contains("enforce-binding"), "{}", output.stderr);
 }

@@ -7,18 +7,20 @@ use gpu_tune_engine::{CpuSet, NodeSet};
 #[test]
 fn a_cpu_bind_of_the_user_stays() {
     let Some(node) = Node::get() else { return };
-    let output =
-        node.output("-n2 -c2 --gpus-per-node=2 --exclusive --cpu-bind=map_cpu:14,12 --gpu-tune=h200,verbose").fine();
+    let output = node
+        .output("-n2 -c2 --gpus-per-node=2 --gres-flags=enforce-binding --cpu-bind=map_cpu:3,1 --gpu-tune=h200,verbose")
+        .fine();
     let found: Vec<CpuSet> = output.witnesses().iter().map(cpus).collect();
-    assert_eq!(found, [CpuSet::from_iter([14]), CpuSet::from_iter([12])], "{output:?}");
+    assert_eq!(found, [CpuSet::from_iter([3]), CpuSet::from_iter([1])], "{output:?}");
     assert!(output.stderr.contains("--cpu-bind"), "{}", output.stderr);
 }
 
 #[test]
 fn a_mem_bind_of_the_user_stays() {
     let Some(node) = Node::get() else { return };
-    let output =
-        node.output("-n2 -c2 --gpus-per-node=2 --exclusive --mem-bind=map_mem:1,1 --gpu-tune=h200,verbose").fine();
+    let output = node
+        .output("-n2 -c2 --gpus-per-node=2 --gres-flags=enforce-binding --mem-bind=map_mem:1,1 --gpu-tune=h200,verbose")
+        .fine();
     for task in output.witnesses() {
         assert_memory(&task, BIND, &NodeSet::from_iter([1]));
     }
