@@ -88,6 +88,12 @@ impl Launch {
             return Ok(None);
         }
         let shim = self.shim.as_ref().map_err(Clone::clone)?;
+        if self.command == Command::Container {
+            let message =
+                "the ranks of launchers are not bound: the command enters a container, which may lack the shim";
+            let help = "let Slurm make the container (pyxis, `--container`), or run `gpu-tune exec` inside it";
+            return Err(Notice::new(Code::NoShim, message).help(help));
+        }
         // In the task's own mount namespace: a container may not have the file, and the loader of each of its programs would
         // complain.
         if !shim.is_file() {

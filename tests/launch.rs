@@ -193,8 +193,25 @@ fn ranks_that_slurm_starts_are_told_about_each_other() {
     assert!(own.iter().all(|task| task.var("MASTER_ADDR") == Some("elsewhere") && task.var("RANK") == Some("7")));
 }
 
+/// salloc's shell as a step on the node; without a terminal, which the tests have not.
+const INTERACTIVE: &str =
+    "LaunchParameters=use_interactive_step\nInteractiveStepOptions=\"--interactive --preserve-env $SHELL\"";
+
 #[test]
-fn a_batch_script_and_an_interactive_shell_bind_the_ranks_they_start() {
+fn an_interactive_shell_binds_the_ranks_it_starts() {
+    let Some(cluster) = cluster(Setup::default().more(INTERACTIVE)) else { return };
+    let torchrun = cluster.place.inside("bin/torchrun").display().to_string();
+    let script = cluster.place.write("shell.in", &format!("{torchrun} t.py\n")).display().to_string();
+    let line = format!("salloc -n1 -c2 --gpus=2 --gpu-tune=h200 < {script}");
+    let out = cluster.run("sh", &["-c", &line], &[("SHELL", "/bin/sh")]).fine();
+    let (launchers, ranks) = parted(out.witnesses());
+    assert_eq!(launchers[0].var("SLURM_STEP_ID"), Some("4294967290"), "the shell is no step: {}", out.stderr);
+    assert_eq!(launchers[0].cpus, "0-1");
+    assert_eq!((ranks[0].cpus.clone(), ranks[1].cpus.clone()), (near(0), near(1)));
+}
+
+#[test]
+fn a_batch_script_binds_the_ranks_it_starts() {
     let Some(cluster) = cluster(Setup::default()) else { return };
     let torchrun = cluster.place.inside("bin/torchrun").display().to_string();
     let out = cluster.batch(&["-n1", "-c2", "--gpus=2", "--gpu-tune=h200"], &[], &format!("{torchrun} t.py"));
@@ -275,6 +292,17 @@ fn a_task_that_does_not_see_the_shim_is_told_once_and_gets_no_preload() {
     assert_eq!(out.stderr.matches("the ranks of launchers are not bound").count(), 1, "{}", out.stderr);
     let out = torchrun(&cluster, &[&ONE[..], &["--gpu-tune=h200,workers=off"]].concat(), &["t.py"], &[]);
     assert_eq!(out.stderr, "");
+}
+
+#[test]
+fn a_command_that_enters_a_container_by_itself_gets_no_preload() {
+    let Some(cluster) = cluster(Setup::default()) else { return };
+    let apptainer = script(&cluster, "apptainer", &format!("#!/bin/sh\n{}\n", cluster.probe_path()));
+    let out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200", &apptainer, "exec", "img.sif", "train"]].concat(), &[]);
+    let task = &out.witnesses()[0];
+    assert_eq!((task.var("LD_PRELOAD"), task.var("GPU_TUNE_PLAN")), (None, None));
+    assert_eq!(task.var("NCCL_DEBUG"), Some("WARN"));
+    assert!(out.stderr.contains("the command enters a container"), "{}", out.stderr);
 }
 
 #[test]

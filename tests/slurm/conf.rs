@@ -32,6 +32,8 @@ pub struct Setup {
     pub daemon_env: Vec<(String, String)>,
     /// What slurmctld and slurmd are started through.
     pub daemon_prefix: Vec<String>,
+    /// Lines added to slurm.conf.
+    pub more: String,
     /// Lines added to plugstack.conf before and after ours.
     pub other_plugins: (String, String),
 }
@@ -52,6 +54,7 @@ impl Default for Setup {
             oversubscribe: false,
             daemon_env: Vec::new(),
             daemon_prefix: Vec::new(),
+            more: String::new(),
             other_plugins: Default::default(),
         }
     }
@@ -128,6 +131,12 @@ impl Setup {
     /// A variable of the daemons.
     pub fn daemon_env(mut self, name: &str, value: &str) -> Self {
         self.daemon_env.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// More lines in slurm.conf.
+    pub fn more(mut self, lines: &str) -> Self {
+        self.more = lines.to_owned();
         self
     }
 
@@ -234,6 +243,7 @@ fn slurm_conf(place: &Place, setup: &Setup) -> String {
             setup.nodes
         ),
         format!("PartitionName=gpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe={oversubscribe}"),
+        setup.more.clone(),
         String::new(),
     ]
     .join("\n")

@@ -18,6 +18,9 @@ pub enum Command {
     },
     /// Another program that starts one process per GPU.
     Launcher,
+    /// A program that runs another in a container's file system, with the same environment: a path in `LD_PRELOAD` may not
+    /// exist there.
+    Container,
     /// Anything else.
     Other,
 }
@@ -27,7 +30,7 @@ impl Command {
     pub fn mode(self) -> Mode {
         match self {
             Self::Torchrun { .. } | Self::Launcher => Mode::Launcher,
-            Self::Other => Mode::Auto,
+            Self::Container | Self::Other => Mode::Auto,
         }
     }
 }
@@ -45,6 +48,9 @@ const LAUNCHERS: [&str; 10] = [
     "prterun",
     "prun",
 ];
+
+/// Programs that hand their own environment on into a container (Docker and Podman do not).
+const CONTAINERS: [&str; 6] = ["apptainer", "ch-run", "enroot", "sarus", "shifter", "singularity"];
 
 /// Programs that run another program: their name, the options that take the next word as their value, and how many words
 /// stand between the options and the program.
@@ -87,6 +93,7 @@ fn program(words: &[&str]) -> Command {
         "accelerate" if args.first() == Some(&"launch") => Command::Launcher,
         _ if is_python(name) => python(args),
         _ if LAUNCHERS.contains(&name) => Command::Launcher,
+        _ if CONTAINERS.contains(&name) => Command::Container,
         _ => Command::Other,
     }
 }
@@ -280,6 +287,16 @@ mod tests {
         ] {
             check(line, Command::Launcher);
         }
+    }
+
+    #[test]
+    fn a_container_is_known_and_not_looked_into() {
+        for line in
+            ["apptainer exec --nv img.sif torchrun t.py", "env A=1 /usr/bin/singularity run img", "enroot start img"]
+        {
+            check(line, Command::Container);
+        }
+        check("podman run img", Command::Other);
     }
 
     #[test]

@@ -48,20 +48,20 @@ pub struct Args {
 
 /// Becomes the command.
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
-    let tuned = tune::tune(args)?;
-    tuned.table.iter().for_each(|line| output::note(line));
-    tuned.notices.iter().for_each(output::warn);
-    let mut command = Command::new(&tuned.program);
-    command.args(&tuned.args);
-    for (name, value) in &tuned.changes {
+    let start = tune::start(args)?;
+    start.table.iter().for_each(|line| output::note(line));
+    start.notices.iter().for_each(output::warn);
+    let mut command = Command::new(&start.program);
+    command.args(&start.args);
+    for (name, value) in &start.changes {
         match value {
             Some(value) => command.env(name, value),
             None => command.env_remove(name),
         };
     }
-    let outcome = apply(&mut Linux, &tuned.share);
-    outcome.notices("the command", &tuned.share).iter().for_each(output::warn);
+    let outcome = apply(&mut Linux, &start.share);
+    outcome.notices("the command", &start.share).iter().for_each(output::warn);
     // Returns only if there is nothing to become.
     let source = command.exec();
-    Err(CliError::Start { command: tuned.program.to_string_lossy().into_owned(), source })
+    Err(CliError::Start { command: start.program.to_string_lossy().into_owned(), source })
 }

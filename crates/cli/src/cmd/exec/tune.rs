@@ -2,27 +2,28 @@
 
 use super::around::{self, Local, Pods, Var};
 use super::{Args, words};
-use crate::CliError;
-use gpu_tune_engine::env::{self, NCCL_CONF, NCCL_CONF_MAX, NcclConf, RankValues, StepValues, needs_gid_index};
-use gpu_tune_engine::fabric::{Fabric, HcaFilter};
+use crate::{CliError, wish};
+use gpu_tune_engine::env::{Decision, NCCL_CONF, NcclConf, RankValues};
+use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::launch::command::{self, Command};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::launch::ours::{Change, undo};
 use gpu_tune_engine::launch::{plan_text, rendezvous};
-use gpu_tune_engine::machine::{Nic, Vendor};
+use gpu_tune_engine::machine::Vendor;
 use gpu_tune_engine::os::Os as _;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Share, TaskPlan, visible};
-use gpu_tune_engine::profile::{Catalog, Facts, ProfileError, Resolved};
+use gpu_tune_engine::profile::{Catalog, Facts, Resolved};
 use gpu_tune_engine::spec::SiteConfig;
-use gpu_tune_engine::{Code, CpuSet, Machine, Notice, report, trusted};
+use gpu_tune_engine::tune::{Host, Tuned, tune};
+use gpu_tune_engine::{Code, CpuSet, Machine, Notice, report};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
 /// The command, and what it starts with.
 #[derive(Debug, Default)]
-pub(super) struct Tuned {
+pub(super) struct Start {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     /// What is done to the environment.
@@ -36,28 +37,28 @@ pub(super) struct Tuned {
 }
 
 /// Decides. An unknown profile or a wrong option is an error; what cannot be had of a machine is only told, as in a job.
-pub(super) fn tune(args: &Args) -> Result<Tuned, CliError> {
+pub(super) fn start(args: &Args) -> Result<Start, CliError> {
     let site = SiteConfig { fabric: args.fabric.clone(), shim: args.shim.clone(), ..SiteConfig::default() };
     let (catalog, notices) = Catalog::load(&args.profile_dir);
     let (spec, command) = words::split(&args.words, &catalog, &site)?;
     let surroundings = Surroundings::read(command);
-    let mut tuned = Tuned { notices, changes: surroundings.undone.clone(), ..Tuned::default() };
+    let mut made = Start { notices, changes: surroundings.undone.clone(), ..Start::default() };
     if let Some((program, rest)) = command.split_first() {
-        (tuned.program, tuned.args) = (program.clone(), rest.to_vec());
+        (made.program, made.args) = (program.clone(), rest.to_vec());
     }
-    let (machine, gpus) = machine(args, &surroundings, &mut tuned.notices);
+    let (machine, gpus) = machine(args, &surroundings, &mut made.notices);
     let facts = surroundings.facts(&machine, &gpus.own);
-    if let Some(resolved) = catalog.resolve(&spec, &site, &facts).map_err(refused)? {
-        tuned.notices.extend(resolved.notices.iter().cloned());
-        Tuner { args, site: &site, surroundings: &surroundings, machine: &machine, resolved: &resolved }
-            .tune(&gpus, &mut tuned);
+    let host = Host {
+        user: &|name| surroundings.var(name),
+        nccl_conf: &NcclConf::load(Path::new(NCCL_CONF)).unwrap_or_default(),
+        fabric: &|| Fabric::read(Path::new("/")),
+    };
+    if let Some(Tuned { resolved, decisions }) = tune(&catalog, &spec, &site, facts, &host).map_err(wish::refused)? {
+        made.notices.extend(resolved.notices.iter().cloned());
+        let (surroundings, machine) = (&surroundings, &machine);
+        Tuner { site: &site, surroundings, machine, resolved: &resolved, decisions: &decisions }.tune(&gpus, &mut made);
     }
-    Ok(tuned)
-}
-
-fn refused(error: ProfileError) -> CliError {
-    let help = error.help();
-    CliError::refused("cannot use the profile", error).with_help(help)
+    Ok(made)
 }
 
 /// What is found out about this process, before any machine.
@@ -103,10 +104,9 @@ impl Surroundings {
             gpus: gpus.iter().map(model).collect(),
             nodes: self.nodes,
             tasks_per_node: Some(self.local.map_or(1, |local| local.size.unwrap_or(to_u32(gpus.len())))),
-            link_layers: machine.nics.iter().filter(|nic| nic.active()).filter_map(Nic::link_layer).collect(),
             container: self.in_container(),
             arch: std::env::consts::ARCH.to_owned(),
-            slurm_version: None,
+            ..Facts::default()
         }
     }
 
@@ -159,39 +159,37 @@ fn gpus(machine: &Machine, surroundings: &Surroundings, notices: &mut Vec<Notice
 }
 
 struct Tuner<'a> {
-    args: &'a Args,
     site: &'a SiteConfig,
     surroundings: &'a Surroundings,
     machine: &'a Machine,
     resolved: &'a Resolved,
+    decisions: &'a [Decision],
 }
 
 impl Tuner<'_> {
-    fn tune(&self, gpus: &Gpus, tuned: &mut Tuned) {
+    fn tune(&self, gpus: &Gpus, made: &mut Start) {
         let allowed = Linux.get_affinity().unwrap_or_default();
-        let plan = self.plan(gpus, &allowed, &mut tuned.notices);
-        let decisions = self.decisions();
-        let values = RankValues::of(self.machine, &allowed, &plan);
+        let plan = self.plan(gpus, &allowed, &mut made.notices);
         let found = self.rendezvous(&plan, to_u32(gpus.own.len()));
-        let ranks = self.ranks(&plan, &allowed, &mut tuned.notices);
+        let ranks = self.ranks(&plan, &allowed, &mut made.notices);
         let tuning = Tuning {
             profile: &self.resolved.name,
-            decisions: &decisions,
-            values: &values,
+            decisions: self.decisions,
+            values: &RankValues::of(self.machine, &allowed, &plan),
             rendezvous: &found.set,
             ranks: ranks.as_deref().map(|plan| (plan, &*self.site.shim)),
         };
         let changed = changes(&tuning, |name| self.surroundings.var(name));
-        tuned.notices.extend(found.notices.into_iter().chain(changed.notices));
+        made.notices.extend(found.notices.into_iter().chain(changed.notices));
         if self.resolved.verbose {
-            tuned.table = self.table(&plan, &changed.changes);
+            made.table = self.table(&plan, &changed.changes);
         }
         if self.resolved.dry_run {
             return;
         }
         // A variable that is taken away and then set again ends up set.
-        tuned.changes.extend(changed.changes);
-        tuned.share = plan.share;
+        made.changes.extend(changed.changes);
+        made.share = plan.share;
     }
 
     fn plan(&self, gpus: &Gpus, allowed: &CpuSet, notices: &mut Vec<Notice>) -> TaskPlan {
@@ -217,26 +215,6 @@ impl Tuner<'_> {
         layout.task(local.map_or(0, |local| local.rank), own)
     }
 
-    fn decisions(&self) -> Vec<env::Decision> {
-        let values = StepValues {
-            nodes: self.surroundings.nodes,
-            rocev2_gid_index: needs_gid_index(self.resolved).then(|| self.gid_index()),
-            // The command sees the same files as we do.
-            container: false,
-        };
-        let conf = trusted::read(Path::new(NCCL_CONF), NCCL_CONF_MAX).ok();
-        let conf = conf.map(|bytes| NcclConf::parse(&bytes)).unwrap_or_default();
-        env::decide(self.resolved, |name| self.surroundings.var(name), &conf, &values)
-    }
-
-    /// Of the ports that NCCL will use, as the user says.
-    fn gid_index(&self) -> Result<u32, String> {
-        let filter = self.surroundings.var("NCCL_IB_HCA").unwrap_or_default();
-        let filter = HcaFilter::parse(&filter.to_string_lossy());
-        let index = Fabric::read(Path::new("/")).rocev2_gid_index(&filter, self.resolved.address_range.as_ref());
-        index.map_err(|error| error.to_string())
-    }
-
     fn rendezvous(&self, plan: &TaskPlan, gpus: u32) -> rendezvous::Decision {
         if plan.ranks.is_empty() && self.surroundings.command.mode() == Mode::Auto {
             return rendezvous::Decision::default();
@@ -252,8 +230,13 @@ impl Tuner<'_> {
         if !self.resolved.workers || !bound {
             return None;
         }
+        if self.surroundings.command == Command::Container {
+            let message = "ranks are not bound: the command enters a container, which may lack the shim";
+            notices.push(Notice::new(Code::NoShim, message).help("run `gpu-tune exec` inside the container"));
+            return None;
+        }
         if !self.site.shim.is_file() {
-            let message = format!("ranks are not bound: there is no `{}`", self.args.shim.display());
+            let message = format!("ranks are not bound: there is no `{}`", self.site.shim.display());
             notices.push(Notice::new(Code::NoShim, message).help("name the library with `--shim`"));
             return None;
         }

@@ -1,6 +1,6 @@
 //! Tells the profile from the command.
 
-use crate::CliError;
+use crate::{CliError, wish};
 use gpu_tune_engine::profile::Catalog;
 use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
 use std::ffi::OsString;
@@ -30,10 +30,8 @@ pub(super) fn split<'a>(
 }
 
 fn parse(text: &str, catalog: &Catalog, site: &SiteConfig) -> Result<Spec, CliError> {
-    let spec: Spec = text.parse().map_err(|error: gpu_tune_engine::spec::SpecError| {
-        CliError::usage(error.to_string()).with_help(error.help())
-    })?;
-    catalog.check(&spec, site).map_err(|error| CliError::usage(error.to_string()).with_help(error.help()))?;
+    let spec = wish::spec(text)?;
+    catalog.check(&spec, site).map_err(wish::refused)?;
     Ok(spec)
 }
 
