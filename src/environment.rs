@@ -6,6 +6,7 @@ use crate::step::Step;
 use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, Outcome, RankValues};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::plan::TaskPlan;
+use gpu_tune_engine::profile::Skipped;
 use gpu_tune_engine::spec::Word;
 use gpu_tune_engine::{Code, CpuSet, Notice, text, trusted};
 use std::ffi::OsStr;
@@ -18,12 +19,14 @@ const SHOWN: usize = 48;
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     decisions: Vec<Decision>,
+    /// Values that do not apply to this step, for the table.
+    skipped: Vec<Skipped>,
 }
 
 impl Plan {
     /// From what was decided for the step.
-    pub(crate) fn new(decisions: Vec<Decision>) -> Self {
-        Self { decisions }
+    pub(crate) fn new(decisions: Vec<Decision>, skipped: Vec<Skipped>) -> Self {
+        Self { decisions, skipped }
     }
 
     /// Sets them in the task whose hook runs, with what lets its ranks be bound and find their peers. `cpus` are the task's
@@ -64,7 +67,10 @@ impl Plan {
         let values = RankValues::of(&step.machine, &step.request.cpus, task);
         let peers = step.launch.rendezvous(handle, step, task).set;
         let peers = peers.into_iter().map(|(name, value)| (format!("{name}={value}"), "rendezvous".to_owned()));
-        let rows = self.decisions.iter().map(|decision| row(decision, &values)).chain(peers);
+        let skipped = self.skipped.iter();
+        let skipped =
+            skipped.map(|rule| (format!("{} not set", rule.name), format!("{} ({})", rule.reason, rule.origin)));
+        let rows = self.decisions.iter().map(|decision| row(decision, &values)).chain(skipped).chain(peers);
         let rows: Vec<(String, String)> = rows.collect();
         let width = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0);
         rows.iter().map(|(what, why)| format!("{what:<width$}  {why}")).collect()

@@ -197,7 +197,7 @@ impl Step {
         self.machine = machine;
         (self.verbose, self.dry_run, self.memlock) = (resolved.verbose, resolved.dry_run, resolved.memlock);
         self.notices.extend(resolved.notices.iter().cloned());
-        self.environment = environment::Plan::new(decisions);
+        self.environment = environment::Plan::new(decisions, resolved.skipped);
         self.profile = resolved.name;
     }
 

@@ -5,8 +5,11 @@
 //! a device's few nodes are an array. What nobody knows is `null`; a device about whose place nobody knows has no nodes
 //! and no CPUs.
 
+use gpu_tune_engine::env::{Decision, Outcome};
 use gpu_tune_engine::machine::{LinkLayer, Locality};
 use gpu_tune_engine::plan::{MemKind, Share, nics};
+use gpu_tune_engine::profile::{Origin, Skipped};
+use gpu_tune_engine::spec::Word as _;
 use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice, PciAddress};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,6 +30,8 @@ pub struct PlanDocument {
     pub machine: MachineObject,
     /// The tasks, by local id.
     pub tasks: Vec<TaskObject>,
+    /// Variables that the profile names and that are left alone in every task.
+    pub left_alone: Vec<ProfileVariable>,
     /// What a person should hear.
     pub warnings: Vec<Warning>,
 }
@@ -258,6 +263,10 @@ pub struct EnvObject {
     pub action: &'static str,
     /// Where that stands, such as `profile h200`.
     pub from: String,
+    /// The file it is written in.
+    pub file: String,
+    /// The line.
+    pub line: usize,
 }
 
 /// What a person should hear.
@@ -396,6 +405,43 @@ pub struct ProfileVariable {
     pub line: usize,
     /// Why it is so, where it is not simply the profile's value.
     pub reason: Option<String>,
+}
+
+impl ProfileVariable {
+    /// From what was decided.
+    pub fn decided(decision: &Decision) -> Self {
+        let value = (decision.acts() && decision.outcome != Outcome::Unset).then(|| decision.value_text());
+        Self {
+            value,
+            action: Some(decision.action.word()),
+            at_most: decision.at_most(),
+            ..Self::new(&decision.name, &decision.origin, &decision.reason)
+        }
+    }
+
+    /// From a rule that does not apply.
+    pub fn skipped(skipped: &Skipped) -> Self {
+        Self::new(&skipped.name, &skipped.origin, &skipped.reason)
+    }
+
+    /// What a profile names and that is left alone.
+    pub fn left_alone(decisions: &[Decision], skipped: &[Skipped]) -> Vec<Self> {
+        let kept = decisions.iter().filter(|decision| !decision.acts()).map(Self::decided);
+        kept.chain(skipped.iter().map(Self::skipped)).collect()
+    }
+
+    fn new(name: &str, origin: &Origin, reason: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            value: None,
+            action: None,
+            at_most: None,
+            from: format!("profile {}", origin.layer),
+            file: origin.file.to_string(),
+            line: origin.line,
+            reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
+        }
+    }
 }
 
 /// A value outside `[env]`.

@@ -42,7 +42,7 @@ fn gpus_beyond_the_allowed_cpus_are_told_once_and_keep_their_ranks() {
 fn the_json_has_exactly_the_promised_names() {
     let Some(value) = json("turin-4gpu-nvml.xml", "h200 --tasks 1") else { return };
     let names = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>().join(" ");
-    assert_eq!(names(&value), "machine mode profile schema tasks warnings");
+    assert_eq!(names(&value), "left_alone machine mode profile schema tasks warnings");
     assert_eq!(names(&value["machine"]), "cpus gpus nics numa");
     assert_eq!(names(&value["machine"]["numa"][0]), "cpus id memory_bytes");
     assert_eq!(names(&value["machine"]["gpus"][0]), "cpus index model nics numa pci uuid");

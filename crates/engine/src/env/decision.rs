@@ -97,6 +97,11 @@ impl Decision {
         }
     }
 
+    /// Whether something is done to the variable; else it stays as the user or the host has it.
+    pub fn acts(&self) -> bool {
+        matches!(self.outcome, Outcome::Set(_) | Outcome::Unset) || self.joins()
+    }
+
     /// Whether something is put before or behind what is there.
     pub fn joins(&self) -> bool {
         self.prepend.is_some() || self.append.is_some()

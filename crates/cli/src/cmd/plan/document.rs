@@ -1,7 +1,7 @@
 //! The plan as JSON.
 
 use super::{Planned, environment};
-use crate::json::{MachineObject, Place, PlanDocument, RankObject, SCHEMA, TaskObject, Warning};
+use crate::json::{MachineObject, Place, PlanDocument, ProfileVariable, RankObject, SCHEMA, TaskObject, Warning};
 use gpu_tune_engine::plan::TaskPlan;
 
 /// The document.
@@ -12,6 +12,7 @@ pub(super) fn of(planned: &Planned) -> PlanDocument {
         mode: planned.mode(),
         machine: MachineObject::of(&planned.machine),
         tasks: planned.tasks.iter().map(|plan| task(planned, plan)).collect(),
+        left_alone: ProfileVariable::left_alone(&planned.decisions, &planned.resolved.skipped),
         warnings: Warning::all(&planned.notices),
     }
 }

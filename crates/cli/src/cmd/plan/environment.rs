@@ -25,6 +25,8 @@ fn object(decision: &Decision, values: &RankValues) -> Option<EnvObject> {
         value,
         action: decision.action.word(),
         from: format!("profile {}", decision.origin.layer),
+        file: decision.origin.file.to_string(),
+        line: decision.origin.line,
     })
 }
 
@@ -63,6 +65,8 @@ pub(super) fn lines(planned: &Planned) -> Vec<[String; 2]> {
             [what, why]
         }));
     }
+    let skipped = planned.resolved.skipped.iter();
+    lines.extend(skipped.map(|rule| [format!("{} not set", rule.name), format!("{} ({})", rule.reason, rule.origin)]));
     lines
 }
 

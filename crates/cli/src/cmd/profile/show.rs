@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
 /// The page for people: what is set, what is not, and how ranks are bound.
 fn text(tuned: &Tuned, style: Style) -> String {
     let resolved = &tuned.resolved;
-    let (set, left): (Vec<&Decision>, Vec<&Decision>) = tuned.decisions.iter().partition(|decision| takes(decision));
+    let (set, left): (Vec<&Decision>, Vec<&Decision>) = tuned.decisions.iter().partition(|decision| decision.acts());
     let layers = resolved.layers.iter().map(|layer| &**layer).collect::<Vec<_>>().join(" + ");
     let mut page = format!("{}: {layers}\n", style.bold(&resolved.name));
     let mut part = |title: &str, rows: Vec<[String; 2]>| {
@@ -80,11 +80,6 @@ fn row(setting: Setting) -> [String; 2] {
         _ => "by default, or by the option".to_owned(),
     };
     [format!("  {} = \"{}\"", setting.key, setting.value), place]
-}
-
-/// Whether something is done to the variable.
-fn takes(decision: &Decision) -> bool {
-    matches!(decision.outcome, Outcome::Set(_) | Outcome::Unset) || decision.joins()
 }
 
 fn change(decision: &Decision) -> String {
@@ -142,30 +137,13 @@ fn settings(resolved: &Resolved) -> Vec<Setting> {
 
 fn document(tuned: &Tuned, warnings: Vec<Warning>) -> ProfileDocument {
     let resolved = &tuned.resolved;
-    let variable = |name: &str, origin: &Origin, reason: &str| ProfileVariable {
-        name: name.to_owned(),
-        value: None,
-        action: None,
-        at_most: None,
-        from: format!("profile {}", origin.layer),
-        file: origin.file.to_string(),
-        line: origin.line,
-        reason: Some(reason.to_owned()).filter(|reason| !reason.is_empty()),
-    };
-    let decided = |decision: &Decision| ProfileVariable {
-        value: takes(decision).then(|| decision.value_text()).filter(|_| decision.outcome != Outcome::Unset),
-        action: Some(decision.action.word()),
-        at_most: decision.at_most(),
-        ..variable(&decision.name, &decision.origin, &decision.reason)
-    };
-    let (set, left): (Vec<&Decision>, Vec<&Decision>) = tuned.decisions.iter().partition(|decision| takes(decision));
-    let skipped = resolved.skipped.iter().map(|skipped| variable(&skipped.name, &skipped.origin, &skipped.reason));
+    let set = tuned.decisions.iter().filter(|decision| decision.acts());
     ProfileDocument {
         schema: SCHEMA,
         profile: resolved.name.clone(),
         layers: resolved.layers.iter().map(ToString::to_string).collect(),
-        env: set.into_iter().map(decided).collect(),
-        left_alone: left.into_iter().map(decided).chain(skipped).collect(),
+        env: set.map(ProfileVariable::decided).collect(),
+        left_alone: ProfileVariable::left_alone(&tuned.decisions, &resolved.skipped),
         settings: settings(resolved),
         warnings,
     }
