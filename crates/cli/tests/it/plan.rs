@@ -172,7 +172,8 @@ fn the_admins_directory_is_read_where_it_is_named() {
     let value: Value = serde_json::from_slice(&gpu_tune(&args).stdout).expect("JSON");
     let env = value["tasks"][3]["env"].as_array().expect("variables");
     let found = |name: &str| env.iter().find(|entry| entry["name"] == name).expect("the variable");
-    let removed = serde_json::json!({"name": "NCCL_DEBUG", "value": null, "action": "unset", "from": "profile site"});
+    let file = folder.join("site.toml").to_string_lossy().into_owned();
+    let removed = serde_json::json!({"name": "NCCL_DEBUG", "value": null, "action": "unset", "from": "profile site", "file": file, "line": 4});
     assert_eq!(*found("NCCL_DEBUG"), removed);
     assert_eq!(found("CUDA_DEVICE_ORDER")["from"], "profile base");
     assert_eq!(found("NCCL_IB_HCA")["value"], "=mlx5_5", "the NIC on the GPU's own switch");

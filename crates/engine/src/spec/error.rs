@@ -3,7 +3,6 @@
 use super::parse::{KEYS, LAYERS_MAX, NAME_MAX, OPTION_MAX};
 use super::site::{LOCKS, WORDS};
 use crate::text::did_you_mean;
-use std::path::PathBuf;
 
 /// Why a text is no option, or a word of `plugstack.conf` is not taken. The message says what is wrong, [`SpecError::help`]
 /// what to do.
@@ -67,12 +66,12 @@ pub enum SpecError {
         takes: bool,
     },
     /// A path that is not absolute.
-    #[error("`{word}={}` in plugstack.conf is not an absolute path", path.display())]
+    #[error("`{word}={path}` in plugstack.conf is not an absolute path")]
     RelativePath {
         /// The word.
         word: &'static str,
         /// What was given.
-        path: PathBuf,
+        path: String,
     },
     /// Something in `lock=` that cannot be locked.
     #[error("`{0}` in `lock=` in plugstack.conf cannot be locked")]

@@ -188,7 +188,7 @@ fn lock(word: &str) -> Result<Lock, SpecError> {
 
 fn absolute(word: &'static str, value: &str) -> Result<PathBuf, SpecError> {
     let path = PathBuf::from(value);
-    if path.is_absolute() { Ok(path) } else { Err(SpecError::RelativePath { word, path }) }
+    if path.is_absolute() { Ok(path) } else { Err(SpecError::RelativePath { word, path: shown(value) }) }
 }
 
 #[cfg(test)]
@@ -245,6 +245,7 @@ mod tests {
         assert_eq!(said(&["state"]), "the word `state` in plugstack.conf needs a value");
         assert_eq!(said(&["strict", "strict"]), "the word `strict` is given twice in plugstack.conf");
         assert_eq!(said(&["shim=x.so"]), "`shim=x.so` in plugstack.conf is not an absolute path");
+        assert_eq!(said(&["shim=\u{1b}[2J"]), "`shim=\\u{1b}[2J` in plugstack.conf is not an absolute path");
         assert_eq!(said(&["fabric=off"]), "`off` cannot be a layer");
         assert_eq!(said(&["allow=h200,"]), "`` cannot be the name of a profile or layer");
         assert_eq!(said(&["default=list"]), "`default=list` in plugstack.conf makes no sense");
