@@ -7,16 +7,35 @@
 
 use crate::step::own::listed;
 use gpu_tune_engine::Machine;
-use std::fs::{OpenOptions, read_to_string};
-use std::path::Path;
+use std::fs::{OpenOptions, read_link, read_to_string};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 const CGROUP_V1: &str = "/sys/fs/cgroup/devices";
 
+/// A mount namespace: which files a path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Namespace(PathBuf);
+
+impl Namespace {
+    /// The calling process's; `None` where /proc does not tell.
+    pub(crate) fn of_caller() -> Option<Self> {
+        read_link("/proc/self/ns/mnt").ok().map(Self)
+    }
+}
+
 /// For each of the step's GPUs whether the calling process may open it; `None` where that cannot be known.
-pub(crate) fn may_open(machine: &Machine, gpus: &[usize]) -> Option<Vec<bool>> {
+///
+/// `host` is where the host's files are. In a container, /sys is the image's to fill, so only the devices are asked, and one
+/// that is not there is none of the task's.
+pub(crate) fn may_open(machine: &Machine, gpus: &[usize], host: Option<&Namespace>) -> Option<Vec<bool>> {
     let minors = minors(machine, gpus)?;
-    let listed = devices_list().and_then(|list| listed(&list, &minors));
-    listed.or_else(|| minors.iter().map(|minor| opens(&format!("/dev/nvidia{minor}"))).collect())
+    let contained = host.is_none() || Namespace::of_caller().as_ref() != host;
+    let listed = if contained { None } else { devices_list().and_then(|list| listed(&list, &minors)) };
+    listed.or_else(|| {
+        let open: Option<Vec<bool>> = minors.iter().map(|minor| opens(*minor, contained)).collect();
+        open.filter(|open| !contained || open.contains(&true))
+    })
 }
 
 /// The minors of their device nodes. A machine that was described without any is taken to be numbered in order.
@@ -36,13 +55,16 @@ fn devices_list() -> Option<String> {
 
 /// The cgroup is asked before the driver: whatever the driver then says (`ENXIO` without one), the cgroup let us pass. A node
 /// that is missing or closed by its file mode tells nothing.
-fn opens(path: &str) -> Option<bool> {
-    let error = match OpenOptions::new().read(true).write(true).open(path) {
+fn opens(minor: u32, contained: bool) -> Option<bool> {
+    let path = format!("/dev/nvidia{minor}");
+    // O_NONBLOCK: nothing that an image may have put there makes us wait.
+    let error = match OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(path) {
         Ok(_) => return Some(true),
         Err(error) => error.raw_os_error(),
     };
     match error {
         Some(libc::EPERM) => Some(false),
+        Some(libc::ENOENT) if contained => Some(false),
         Some(libc::ENOENT | libc::EACCES) | None => None,
         Some(_) => Some(true),
     }

@@ -5,12 +5,16 @@
 #![forbid(unsafe_code)]
 
 use crate::logging::chain;
-use gpu_tune_engine::os::linux::{alone, detach};
+use gpu_tune_engine::os::linux::{alone, detach, kill_session};
 use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
 use gpu_tune_engine::spec::SiteConfig;
-use gpu_tune_engine::{Code, Machine, Notice, trusted};
+use gpu_tune_engine::text::shown_up_to;
+use gpu_tune_engine::trusted::{self, TrustError};
+use gpu_tune_engine::{Code, Machine, Notice};
 use std::error::Error;
 use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -22,11 +26,11 @@ const SLURMD_ALLOWS: Duration = Duration::from_secs(120);
 /// The largest file of `topology=` that is read. hwloc's XML of the biggest machines has a few MiB.
 const TOPOLOGY_MOST: u64 = 64 * 1024 * 1024;
 /// How much of what the command says is kept.
-const WORDS_KEPT: u64 = 400;
+const WORDS_KEPT: usize = 400;
 
 /// Starts discovery and does not wait: slurmd goes on at once, and has no child to wait for either.
 pub(crate) fn start(site: &SiteConfig) {
-    let run = |mut command: Command| detach(command.stderr(Stdio::null())).spawn().and_then(|mut child| child.wait());
+    let run = |mut command: Command| detach(&mut command).spawn().and_then(|mut child| child.wait());
     let started = command(site, SLURMD_ALLOWS).map(run);
     match started {
         Ok(Ok(_)) => log::debug!("started `{} snapshot`", site.command.display()),
@@ -88,11 +92,14 @@ fn is_current(site: &SiteConfig) -> bool {
 
 fn discover(site: &SiteConfig) -> Result<(), Notice> {
     let mut command = command(site, STEP_WAITS)?;
-    let mut child =
-        alone(&mut command).spawn().map_err(|error| no_machine(site, &format!("cannot be started: {error}")))?;
-    match wait(&mut child, STEP_WAITS) {
+    let cannot = |error: std::io::Error| no_machine(site, &format!("cannot be started: {error}"));
+    let mut said = Said::of(&mut command).map_err(cannot)?;
+    let child = alone(&mut command).spawn().map_err(cannot);
+    // The other end of `said` must be the child's alone.
+    drop(command);
+    match wait(&mut child?, &mut said, STEP_WAITS) {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(no_machine(site, &format!("ended with {status}: {}", words(&mut child)))),
+        Some(status) => Err(no_machine(site, &format!("ended with {status}: {}", said.first_line()))),
         None => Err(no_machine(site, &format!("did not end within {} s", STEP_WAITS.as_secs()))),
     }
 }
@@ -101,6 +108,11 @@ fn discover(site: &SiteConfig) -> Result<(), Notice> {
 fn command(site: &SiteConfig, deadline: Duration) -> Result<Command, Notice> {
     trusted::check(&site.command)
         .map_err(|error| with_help(no_machine(site, &format!("cannot be used: {}", chain(&error))), error.help()))?;
+    if let Some(nvml) = &site.nvml {
+        loadable(nvml).map_err(|error| {
+            with_help(no_machine(site, &format!("is not started: `nvml=`: {}", chain(&error))), error.help())
+        })?;
+    }
     let mut command = Command::new(&site.command);
     command.arg("snapshot").arg("--state").arg(&site.state).arg("--deadline").arg(deadline.as_secs().to_string());
     for (word, path) in [("--nvml", &site.nvml), ("--topology", &site.topology)] {
@@ -109,22 +121,24 @@ fn command(site: &SiteConfig, deadline: Duration) -> Result<Command, Notice> {
         }
     }
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Ok(command)
 }
 
 /// Waits no longer than `most`, then kills. `None` for a child that had to be killed.
-fn wait(child: &mut Child, most: Duration) -> Option<ExitStatus> {
+fn wait(child: &mut Child, said: &mut Said, most: Duration) -> Option<ExitStatus> {
     let deadline = Instant::now() + most;
     let mut pause = Duration::from_millis(1);
     while Instant::now() < deadline {
-        if let Ok(Some(status)) = child.try_wait() {
+        let ended = child.try_wait();
+        said.listen();
+        if let Ok(Some(status)) = ended {
             return Some(status);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
-    let killed = child.kill();
+    let killed = kill_session(child);
     log::info!(
         "discovery did not end in time: {}",
         killed.map_or_else(|error| error.to_string(), |()| "killed".to_owned())
@@ -135,16 +149,41 @@ fn wait(child: &mut Child, most: Duration) -> Option<ExitStatus> {
     None
 }
 
-/// The first line of what the command said.
-fn words(child: &mut Child) -> String {
-    let mut said = Vec::new();
-    if let Some(stderr) = child.stderr.take() {
-        let _cut_short = stderr.take(WORDS_KEPT).read_to_end(&mut said);
+/// What the command says on its standard error. Reading never waits: what the command started in its turn may keep the other
+/// end open for ever. All is read, so that nobody is stuck in writing, and the beginning is kept.
+struct Said {
+    from: UnixStream,
+    kept: Vec<u8>,
+}
+
+impl Said {
+    fn of(command: &mut Command) -> std::io::Result<Self> {
+        let (from, to) = UnixStream::pair()?;
+        from.set_nonblocking(true)?;
+        command.stderr(OwnedFd::from(to));
+        Ok(Self { from, kept: Vec::new() })
     }
-    let said = String::from_utf8_lossy(&said);
-    let line = said.lines().next().unwrap_or("no reason given");
-    let plain = line.strip_prefix("gpu-tune: error: ").unwrap_or(line);
-    plain.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
+
+    fn listen(&mut self) {
+        let mut buffer = [0; 4096];
+        // Somebody who writes without end gets no more than a turn.
+        for _ in 0..64 {
+            let Ok(count @ 1..) = self.from.read(&mut buffer) else { return };
+            let free = WORDS_KEPT.saturating_sub(self.kept.len());
+            self.kept.extend(buffer.iter().take(count.min(free)));
+        }
+    }
+
+    fn first_line(&self) -> String {
+        let said = String::from_utf8_lossy(&self.kept);
+        let line = said.lines().next().unwrap_or("no reason given");
+        shown_up_to(line.strip_prefix("gpu-tune: error: ").unwrap_or(line), WORDS_KEPT)
+    }
+}
+
+/// Whether root may load a library. One that is not there is discovery's to tell: without it there are other sources.
+fn loadable(library: &Path) -> Result<(), TrustError> {
+    trusted::check_linked(library).or_else(|error| if error.is_missing() { Ok(()) } else { Err(error) })
 }
 
 fn no_machine(site: &SiteConfig, why: &str) -> Notice {

@@ -12,6 +12,7 @@ mod hooks;
 mod launch;
 mod logging;
 mod options;
+mod release;
 pub mod spank;
 pub mod stamp;
 mod step;

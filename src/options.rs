@@ -5,7 +5,7 @@
 //! plugstack.conf. Slurm does most of that itself once `GPU_TUNE` is in the variable it uses for options.
 #![forbid(unsafe_code)]
 
-use crate::logging::{help, user_line};
+use crate::logging::{chain, help, user_line};
 use crate::spank::own_env;
 use gpu_tune_engine::profile::Catalog;
 use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
@@ -138,11 +138,11 @@ fn check(text: &OsStr, site: &SiteConfig) -> Result<(), (String, Option<String>)
     match catalog.check(&spec, site) {
         // What cannot be read here may be there on the compute node, where root reads it.
         Err(error) if !notices.is_empty() => {
-            log::warn!("cannot check the profile here: {error}");
+            log::warn!("cannot check the profile here: {}", chain(&error));
             notices.iter().for_each(|notice| user_line!("note: {}", notice.message));
             Ok(())
         }
-        other => other.map_err(|error| (error.to_string(), error.help())),
+        other => other.map_err(|error| (chain(&error), error.help())),
     }
 }
 

@@ -49,9 +49,9 @@ impl Handle<'_> {
     }
 
     /// The words after our path in plugstack.conf.
-    pub(crate) fn words(&self) -> Vec<String> {
-        let words = self.inner.plugin_argv().unwrap_or_default();
-        words.into_iter().map(str::to_owned).collect()
+    pub(crate) fn words(&self) -> Result<Vec<String>, Refused> {
+        let words = self.inner.plugin_argv().map_err(Refused)?;
+        Ok(words.into_iter().map(str::to_owned).collect())
     }
 
     /// Registers `--gpu-tune` in the programs that read options. To be called from `init` only.
@@ -198,7 +198,11 @@ extern "C" fn on_option(_val: c_int, text: *const c_char, remote: c_int) -> c_in
     });
     match verdict {
         Ok(options::Verdict::Refused) => -1,
-        Ok(options::Verdict::Fine) | Err(_) => 0,
+        Ok(options::Verdict::Fine) => 0,
+        Err(panicked) => {
+            tell(&panicked);
+            0
+        }
     }
 }
 
@@ -218,9 +222,14 @@ fn hook(
         run(&Handle { spank, inner });
     });
     if let Err(panicked) = outcome {
-        hooks::panicked(&panicked);
+        tell(&panicked);
     }
     0
+}
+
+/// Tells about a panic, in a guard of its own: what caused it may stand in the way of telling, too.
+fn tell(panicked: &guard::Panicked) {
+    let _untold = guard::run("panicked", || hooks::panicked(panicked));
 }
 
 macro_rules! hooks {

@@ -7,7 +7,8 @@
 #![allow(unsafe_code, reason = "symbols that Slurm looks up by name")]
 #![allow(non_upper_case_globals, reason = "Slurm gives these names")]
 
-use std::ffi::{c_char, c_int, c_long, c_void};
+use crate::release::{self, release};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The name in Slurm's messages, and a part of the variable that stands for the option.
@@ -18,7 +19,7 @@ pub static plugin_name: [u8; 9] = *b"gpu_tune\0";
 #[unsafe(no_mangle)]
 pub static plugin_type: [u8; 6] = *b"spank\0";
 
-/// Release: major, minor and micro as decimal digits in one byte each, written in hexadecimal (22.05.8 is `0x160508`).
+/// The release, see [`release`].
 #[unsafe(no_mangle)]
 pub static plugin_version: AtomicU32 = AtomicU32::new(release(22, 5));
 
@@ -32,36 +33,9 @@ pub static slurm_spank_init_failure_mode: c_int = 3012;
 static AT_LOAD: extern "C" fn() = stamp;
 
 extern "C" fn stamp() {
-    // SAFETY: the name is a C string. libslurm is loaded already: it is what opens us.
-    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"slurm_api_version".as_ptr().cast::<c_char>()) };
-    if symbol.is_null() {
-        return;
-    }
-    // SAFETY: `long slurm_api_version(void)` in slurm.h of every release.
-    let api_version = unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> c_long>(symbol) };
-    if let Some(known) = release_of(api_version()) {
+    if let Some(known) = release::of_loader() {
         plugin_version.store(known, Ordering::Relaxed);
     }
-}
-
-const fn release(major: u32, minor: u32) -> u32 {
-    (major << 16) | (minor << 8)
-}
-
-/// The release whose libslurm has this API version (`SLURM_API_CURRENT` of META, in the upper 16 bits).
-fn release_of(api_version: c_long) -> Option<u32> {
-    let (major, minor) = match api_version >> 16 {
-        38 => (22, 5),
-        39 => (23, 2),
-        40 => (23, 11),
-        41 => (24, 5),
-        42 => (24, 11),
-        43 => (25, 5),
-        44 => (25, 11),
-        45 => (26, 5),
-        _ => return None,
-    };
-    Some(release(major, minor))
 }
 
 /// The release that was found at load, as (major, minor).

@@ -53,6 +53,14 @@ pub(crate) fn run(handle: &Handle<'_>, step: &Step) {
     telling::after(handle, step, &layout, local_id, record, &task.notices);
 }
 
+/// One of the task's hooks panicked.
+pub(crate) fn fault(step: &Step, notice: &Notice) {
+    end_if_strict(step, Some(notice));
+    if step.tells() {
+        logging::warn_user(notice);
+    }
+}
+
 /// With `strict`, a task that cannot be tuned as asked ends here, with the reason on the user's terminal. A failing hook of
 /// an `optional` plugin would be ignored, and one of a `required` plugin would cost the node.
 fn end_if_strict(step: &Step, reason: Option<&Notice>) {
@@ -97,9 +105,11 @@ impl<'a> Task<'a> {
     }
 
     fn own(&mut self) -> Own {
-        let (machine, gpus) = (&self.step.machine, &self.step.request.gpus);
+        let step = self.step;
+        let (machine, gpus) = (&step.machine, &step.request.gpus);
         let list = self.handle.getenv_text(own::variable(machine, gpus));
-        let (own, notices) = own::find(list.as_deref(), machine, gpus, || devices::may_open(machine, gpus));
+        let (own, notices) =
+            own::find(list.as_deref(), machine, gpus, || devices::may_open(machine, gpus, step.namespace.as_ref()));
         self.notices.extend(notices);
         own
     }

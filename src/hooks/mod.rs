@@ -54,7 +54,13 @@ pub(crate) fn panicked(panicked: &Panicked) {
 /// The words of plugstack.conf. Wrong ones are told, and the plugin then stays out of the way; its option stays known, so
 /// that a job which names it still runs.
 fn site(handle: &Handle<'_>) -> Option<SiteConfig> {
-    let words = handle.words();
+    let words = match handle.words() {
+        Ok(words) => words,
+        Err(error) => {
+            log::error!("the words in plugstack.conf are no text: {error}; gpu-tune stays out of the way");
+            return None;
+        }
+    };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match SiteConfig::parse(&words) {
         Ok(site) => Some(site),

@@ -43,16 +43,30 @@ pub(super) fn user_init(handle: &Handle<'_>) {
     let total_gpus = launch::forget_outer(handle);
     let (site, prepared, faults) = {
         let mut setup = setup();
-        (setup.site.take(), setup.prepared.take(), std::mem::take(&mut setup.faults))
+        (setup.site.clone(), setup.prepared.take(), std::mem::take(&mut setup.faults))
     };
     let step = match (site, prepared) {
         (Some(site), Some(prepared)) => Step::read(handle, &site, prepared, total_gpus),
-        _ if faults.is_empty() => None,
-        _ => Some(Step::faulty(handle.local_tasks().unwrap_or(1), faults)),
+        _ => None,
+    };
+    let step = match step {
+        Some(mut step) => {
+            step.notices.extend(faults);
+            Some(step)
+        }
+        None => (!faults.is_empty()).then(|| faulty(handle.local_tasks().unwrap_or(1), faults)),
     };
     if let Some(step) = step {
         let _set_once = STEP.set(step);
     }
+}
+
+/// A step of which only faults are known. `strict` holds for it if its user asked for tuning: what the cluster's default would
+/// have meant for it, nobody has found out.
+fn faulty(tasks: u32, faults: Vec<Notice>) -> Step {
+    let asked = options::text().is_some_and(|text| text != "off");
+    let strict = asked && setup().site.as_ref().is_some_and(|site| site.strict);
+    Step::faulty(tasks, strict, faults)
 }
 
 pub(super) fn task_init_privileged(handle: &Handle<'_>) {
@@ -71,13 +85,19 @@ pub(super) fn task_init(handle: &Handle<'_>) {
 /// first.
 pub(super) fn fault(hook: &str, notice: Notice) {
     match hook {
-        "init" | "init_post_opt" => setup().faults.push(notice),
+        "init" | "init_post_opt" | "option" => {
+            // Slurm may call the option's callback twice.
+            let faults = &mut setup().faults;
+            if !faults.contains(&notice) {
+                faults.push(notice);
+            }
+        }
         "user_init" => {
-            let _set_once = STEP.set(Step::faulty(1, vec![notice]));
+            let _set_once = STEP.set(faulty(1, vec![notice]));
         }
         _ => match STEP.get() {
-            Some(step) if !step.tells() => {}
-            _ => logging::warn_user(&notice),
+            Some(step) => task::fault(step, &notice),
+            None => logging::warn_user(&notice),
         },
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod own;
 pub(crate) mod standing;
 pub(crate) mod wish;
 
+use crate::devices::Namespace;
 use crate::launch::Launch;
 use crate::logging::chain;
 use crate::spank::Handle;
@@ -20,6 +21,7 @@ use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Binding, Layout, Mode, Request};
 use gpu_tune_engine::profile::{Catalog, Memlock, Resolved};
 use gpu_tune_engine::spec::{Choice, CpuPolicy, Lock, MemPolicy, SiteConfig, Smt, Spec};
+use gpu_tune_engine::text::shown;
 use gpu_tune_engine::tune::{Host, Tuned, tune};
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice};
 use std::ffi::OsStr;
@@ -119,6 +121,8 @@ pub(crate) struct Step {
     /// What the user should hear, once for the node.
     pub(crate) notices: Vec<Notice>,
     pub(crate) board: Option<Board>,
+    /// Where the step's files are: a task that was moved elsewhere since is in a container.
+    pub(crate) namespace: Option<Namespace>,
 }
 
 impl Step {
@@ -162,8 +166,9 @@ impl Step {
     }
 
     /// A step of which only faults are known.
-    pub(crate) fn faulty(tasks: u32, notices: Vec<Notice>) -> Self {
-        Self { notices, board: Board::new(tasks, 0).ok(), ..Self::default() }
+    pub(crate) fn faulty(tasks: u32, strict: bool, mut notices: Vec<Notice>) -> Self {
+        let failed = notices.pop();
+        Self { strict, failed, notices, board: Board::new(tasks, 0).ok(), ..Self::default() }
     }
 
     /// Whether the caller is the one task that tells what concerns all.
@@ -195,6 +200,7 @@ impl Step {
         };
         self.layout = Layout::new(&machine, &self.request);
         self.machine = machine;
+        self.namespace = Namespace::of_caller();
         (self.verbose, self.dry_run, self.memlock) = (resolved.verbose, resolved.dry_run, resolved.memlock);
         self.notices.extend(resolved.notices.iter().cloned());
         self.environment = environment::Plan::new(decisions, resolved.skipped);
@@ -241,6 +247,7 @@ impl Default for Step {
             failed: None,
             notices: Vec::new(),
             board: None,
+            namespace: None,
         }
     }
 }
@@ -251,7 +258,8 @@ fn step_gpus(numbers: Option<&str>, machine: &Machine, failed: &mut Option<Notic
     let Some(numbers) = numbers.filter(|_| failed.is_none()) else { return Vec::new() };
     let gpus = own::of_step(numbers, machine).filter(|gpus| gpus.len() <= board::MOST_GPUS);
     if gpus.is_none() {
-        let message = format!("the step has the GPUs {numbers}, but the node's description has {}", machine.gpus.len());
+        let (numbers, gpus) = (shown(numbers), machine.gpus.len());
+        let message = format!("the step has the GPUs {numbers}, but the node's description has {gpus}");
         let help =
             "look at `gpu-tune topo` on the node: the driver may not show all GPUs, or `topology=` names a wrong file";
         *failed = Some(Notice::new(Code::NoMachine, message).help(help));

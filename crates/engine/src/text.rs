@@ -7,8 +7,13 @@ const SHOWN: usize = 64;
 /// Somebody's text as a message may quote it: cut to 64 characters, control characters escaped, so that a hostile text can
 /// neither flood a log nor play with a terminal.
 pub fn shown(text: &str) -> String {
-    let mut out: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN).is_some() {
+    shown_up_to(text, SHOWN)
+}
+
+/// The same with room for so many characters, for whole sentences of another program.
+pub fn shown_up_to(text: &str, most: usize) -> String {
+    let mut out: String = text.chars().take(most).flat_map(char::escape_debug).collect();
+    if text.chars().nth(most).is_some() {
         out.push('…');
     }
     out
@@ -50,5 +55,6 @@ mod tests {
     fn quoted_text_is_short_and_harmless() {
         assert_eq!(shown("a\x1b[31mb\n"), "a\\u{1b}[31mb\\n");
         assert_eq!(shown(&"x".repeat(100)).chars().count(), SHOWN + 1);
+        assert_eq!(shown_up_to("a\tbc", 3), "a\\tb…");
     }
 }

@@ -119,15 +119,28 @@ pub fn check(path: &Path) -> Result<(), TrustError> {
     open(path).map(drop)
 }
 
-/// The files of a directory whose names end in `suffix`, sorted by name; hidden ones are left out. The directory must be
-/// root's and closed to others, and so must the way to it.
-pub fn list_dir(path: &Path, suffix: &str, most: usize) -> Result<Vec<PathBuf>, TrustError> {
+/// Checks a file as [`check`] does, and if it is a symbolic link, the file it leads to: for libraries, whose names are links to
+/// the file of one version.
+pub fn check_linked(path: &Path) -> Result<(), TrustError> {
+    check(&walk(path)?)
+}
+
+/// Checks that only root can put files into a directory, and returns where it really is. What is written elsewhere as root may end
+/// up anywhere.
+pub fn check_dir(path: &Path) -> Result<PathBuf, TrustError> {
     let real = walk(path)?;
     let meta = fs::symlink_metadata(&real).map_err(|source| failed(path, source))?;
     if !meta.is_dir() {
         return Err(TrustError::NotADirectory(path.to_owned()));
     }
     closed(path, &meta)?;
+    Ok(real)
+}
+
+/// The files of a directory whose names end in `suffix`, sorted by name; hidden ones are left out. The directory must be
+/// root's and closed to others, and so must the way to it.
+pub fn list_dir(path: &Path, suffix: &str, most: usize) -> Result<Vec<PathBuf>, TrustError> {
+    let real = check_dir(path)?;
     let mut found = Vec::new();
     for entry in fs::read_dir(&real).map_err(|source| failed(path, source))? {
         let name = entry.map_err(|source| failed(path, source))?.file_name();
@@ -236,8 +249,8 @@ fn owned(path: &Path, meta: &Metadata) -> Result<(), TrustError> {
     Err(TrustError::Owner { path: path.to_owned(), uid })
 }
 
-/// The effective user, as the kernel shows it on our own /proc entry. It shows root for a process that may not be dumped,
-/// such as one that changed its user: then only root's files count, which is the careful answer.
+/// The effective user, whose our own directory in /proc is (proc(5); true also of a process that may not be dumped, whose files
+/// in there are root's).
 fn own_uid() -> Option<u32> {
     fs::metadata("/proc/self").ok().map(|meta| meta.uid())
 }
@@ -334,6 +347,19 @@ mod tests {
         symlink("round", &round).unwrap();
         let file = round.join("a.toml");
         assert_eq!(said(&file), format!("more than 16 symbolic links on the way to `{}`", round.display()));
+    }
+
+    #[test]
+    fn a_librarys_link_is_followed_to_a_file_that_counts() {
+        let dir = TempDir::new("trusted-linked");
+        let file = dir.write("lib.so.1.2", "");
+        let link = dir.path().join("lib.so.1");
+        symlink("lib.so.1.2", &link).unwrap();
+        check_linked(&link).unwrap();
+        check_linked(&file).unwrap();
+        mode(&file, 0o666);
+        let error = check_linked(&link).unwrap_err();
+        assert_eq!(error.to_string(), format!("`{}` can be written by others (mode 0666)", file.display()));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub fn in_total(words: &[String], of_job: Option<&str>) -> Option<u32> {
 
 /// `[TYPE:]NUMBER[,…]`.
 fn count(gpus: &str) -> Option<u32> {
-    gpus.split(',').map(|item| item.rsplit(':').next().and_then(|number| number.parse::<u32>().ok())).sum()
+    gpus.split(',').try_fold(0_u32, |sum, item| sum.checked_add(item.rsplit(':').next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -42,7 +42,8 @@ mod tests {
         {
             assert_eq!(total(words, None), Some(3), "{words}");
         }
-        for words in ["prog", "--gpus-per-node=2 prog -G 5", "--gres=gpu:2 prog", "-G x prog", "-G"] {
+        let beyond = "-G 4294967295,1 prog";
+        for words in ["prog", "--gpus-per-node=2 prog -G 5", "--gres=gpu:2 prog", "-G x prog", "-G", beyond] {
             assert_eq!(total(words, None), None, "{words}");
         }
         assert_eq!(total("prog", Some("h200:16")), Some(16));

@@ -85,8 +85,16 @@ fn read(entry: &str) -> Option<(&str, u32, Option<Range<usize>>)> {
             Some(start..start.checked_add(length)?)
         }
     };
-    let plain = !OWN.contains(&name) && !name.is_empty();
+    let plain = !OWN.contains(&name) && !name.is_empty() && !is_slurms(name);
     plain.then_some((name, hash_text(hashed.as_bytes())?, users))
+}
+
+/// Variables that Slurm tells a step by. None is ever ours, and a forged note must not take them from us: a step without
+/// `SLURM_STEP_GPUS` looks like one without GPUs.
+fn is_slurms(name: &str) -> bool {
+    const DEVICES: [&str; 4] =
+        ["CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"];
+    name.starts_with("SLURM") || DEVICES.contains(&name)
 }
 
 #[cfg(test)]
@@ -151,6 +159,16 @@ mod tests {
         // A part that is not in the value: the hash holds, so the variable is ours.
         let tuned = env(&[("A", "1"), ("GPU_TUNE_SET", &format!("A={:08x}:5+9", hash(b"1")))]);
         assert_eq!(undone(tuned), env(&[]));
+    }
+
+    #[test]
+    fn a_forged_note_takes_nothing_away_that_slurm_tells() {
+        let names = ["SLURM_STEP_GPUS", "SLURM_JOB_ID", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES"];
+        let forged = note(names.map(|name| mark(name, "0,1")));
+        let mut tuned = env(&names.map(|name| (name, "0,1")));
+        let before = tuned.clone();
+        tuned.insert(SET.to_owned(), forged.into());
+        assert_eq!(undone(tuned), before);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::plan::{MemKind, Memory};
 use crate::{CpuSet, IdSet, NodeSet};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::atomic::AtomicU64;
 
 /// The calling thread, by the running kernel.
@@ -168,6 +168,16 @@ pub fn memlock() -> io::Result<(Option<u64>, Option<u64>)> {
 pub fn alone(command: &mut Command) -> &mut Command {
     // SAFETY: the closure runs between fork and exec and makes two system calls; it allocates nothing and takes no lock.
     unsafe { command.pre_exec(own_session) }
+}
+
+/// Kills a child that was started [`alone`], with all that it started itself. The child is still to be waited for.
+///
+/// # Errors
+/// `ESRCH` when nobody is there any more.
+pub fn kill_session(child: &Child) -> io::Result<()> {
+    let group = libc::pid_t::try_from(child.id()).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    // SAFETY: plain numbers. The child has not been waited for, so its number cannot be another's by now.
+    check(libc::c_long::from(unsafe { libc::kill(-group, libc::SIGKILL) })).map(drop)
 }
 
 /// Makes a command start as [`alone`] does and also with no parent: what was spawned ends at once (wait for it, that takes no

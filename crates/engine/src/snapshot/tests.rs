@@ -93,6 +93,15 @@ fn a_snapshot_that_others_can_write_is_not_read() {
 }
 
 #[test]
+fn nothing_is_written_where_others_can_write() {
+    let directory = TempDir::new("snapshot-others");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+    let error = store(directory.path(), &machine(), &key()).unwrap_err();
+    assert!(matches!(&error, SnapshotError::Untrusted(TrustError::Writable { .. })), "{error:?}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_writer_that_died_leaves_the_old_file_and_its_remains_are_swept_later() {
     let directory = TempDir::new("snapshot-crash");
     let path = store(directory.path(), &machine(), &key()).unwrap();
