@@ -9,7 +9,7 @@ SLURM_PACKAGES := slurmctld slurmd slurm-client munge
 # What ranks are started with, and foreign programs that the shim is loaded into. python3-torch has a real torchrun, in 1 GB.
 LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
 
-.PHONY: all build test demo lint install clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
+.PHONY: all build test demo lint deny memcheck install clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
 
 all: build
 
@@ -51,6 +51,16 @@ lint: build-packages
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy -p gpu-tune-preload --profile shim -- -D warnings
+
+## deny: licences and sources of all dependencies, by cargo-deny, which is installed if it is not there
+deny:
+	command -v cargo-deny >/dev/null || $(CARGO) install --locked --quiet cargo-deny
+	$(CARGO) deny check licenses bans sources
+
+## memcheck: srun and slurmstepd with the plugin under valgrind; a minute or two
+memcheck: test-packages
+	@tests/install-packages valgrind
+	$(CARGO) test --test memory -- --ignored --nocapture
 
 ## vm-test: real Slurm on a virtual node with two sockets, where memory really moves (QEMU, no KVM; a quarter of an hour)
 vm-test: build

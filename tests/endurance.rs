@@ -12,19 +12,19 @@ const NVML: &str = r#"{ "driver": "550.54.15", "gpus": [
     { "pci": "00000000:4F:00.0", "uuid": "GPU-1", "model": "NVIDIA H200", "minor": 1, "cpus": "0", "nodes": "0" } ] }"#;
 
 #[test]
-fn forty_tasks_on_one_node_share_the_cores_and_hear_one_warning() {
-    let setup = Setup { cores: Some(40), ..Setup::default() }.task_plugin("task/none");
+fn sixty_four_tasks_on_one_node_share_the_cores_and_hear_one_warning() {
+    let setup = Setup { cores: Some(64), ..Setup::default() }.task_plugin("task/none");
     let Some(mut cluster) = Cluster::start(setup) else { return };
-    let words = ["-n40", "-c1", "--gpus=2", "--gpu-tune=h200,verbose"];
+    let words = ["-n64", "-c1", "--gpus=2", "--gpu-tune=h200,verbose"];
     let out = cluster.probe(&words, &[]).fine();
     let tasks = out.witnesses();
-    assert_eq!(tasks.len(), 40);
-    // Task i drives GPU i mod 2; the twenty tasks of a GPU share its one core.
+    assert_eq!(tasks.len(), 64);
+    // Task i drives GPU i mod 2; the 32 tasks of a GPU share its one core.
     for task in &tasks {
         assert_eq!(task.cpus, if task.rank % 2 == 0 { "1" } else { "0" }, "task {}", task.rank);
     }
     assert_eq!(out.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", out.stderr);
-    assert_eq!(out.stderr.lines().filter(|line| line.contains("NVIDIA H200")).count(), 40);
+    assert_eq!(out.stderr.lines().filter(|line| line.contains("NVIDIA H200")).count(), 64);
     cluster.check_alive();
 }
 
@@ -38,7 +38,7 @@ fn many_short_steps_leave_nothing_behind() {
     let word = ["-n2", "-c1", "--gpus=2", "bash", "-c"];
     let salloc = |script: &str| cluster.run("salloc", &[&word[..], &[script]].concat(), &[]).fine();
     salloc("srun -n2 -c1 --gpus-per-task=1 --gpu-tune=h200 true");
-    let slurmd = cluster.slurmd_pid();
+    let slurmd = cluster.pid("slurmd");
     let files = || std::fs::read_dir(format!("/proc/{slurmd}/fd")).unwrap().count();
     let children = || std::fs::read_to_string(format!("/proc/{slurmd}/task/{slurmd}/children")).unwrap_or_default();
     let before = files();

@@ -48,10 +48,8 @@ fn a_panic_in_any_hook_is_caught_and_the_job_goes_on() {
         cluster.restart_slurmd(&[("GPU_TUNE_TEST_PANIC", hook)]);
         let out = cluster.probe(&STEP, &[]).fine();
         assert_eq!(out.witnesses().len(), 2, "{hook}");
-        if hook != "option" {
-            let told = format!("internal fault in `{hook}`: injected into `{hook}`");
-            assert_eq!(out.stderr.matches(&told).count(), 1, "{hook}: {} {}", out.stderr, cluster.slurmd_log());
-        }
+        let told = format!("internal fault in `{hook}`: injected into `{hook}`");
+        assert_eq!(out.stderr.matches(&told).count(), 1, "{hook}: {} {}", out.stderr, cluster.slurmd_log());
         cluster.check_alive();
     }
     cluster.restart_slurmd(&[]);
@@ -62,6 +60,21 @@ fn a_panic_in_any_hook_is_caught_and_the_job_goes_on() {
     let fine = cluster.probe(&STEP, &[]).fine();
     assert_eq!(masks(&fine), ["1", "0"], "nothing is left of it");
     assert_eq!(fine.stderr, "");
+    with_strict_a_panic_ends_the_job_and_not_the_node(&mut cluster);
+}
+
+fn with_strict_a_panic_ends_the_job_and_not_the_node(cluster: &mut Cluster) {
+    cluster.plugins(|setup| setup.words = Some("strict".to_owned()));
+    for hook in ["init_post_opt", "user_init", "task_init"] {
+        cluster.restart_slurmd(&[("GPU_TUNE_TEST_PANIC", hook)]);
+        let out = cluster.run("srun", &[&STEP[..], &["echo", "started"]].concat(), &[]);
+        assert_eq!((out.code, out.stdout.as_str()), (1, ""), "{hook}: {out:#?}");
+        let told = format!("error: gpu-tune: internal fault in `{hook}`");
+        assert_eq!(out.stderr.matches(&told).count(), 1, "{hook}: {}", out.stderr);
+        let unasked = cluster.run("srun", &["-n1", "echo", "started"], &[]).fine();
+        assert_eq!(unasked.stdout, "started\n", "{hook}: a step that asked for nothing");
+        cluster.check_alive();
+    }
 }
 
 #[test]

@@ -25,26 +25,39 @@ fn built() -> &'static Built {
             build();
         }
         let target = target_dir();
-        let dist = std::env::var_os("GPU_TUNE_DIST").map(PathBuf::from);
-        let product = |name: &str, debug: &str| match &dist {
-            Some(dist) => dist.join(name),
-            None => target.join(debug),
-        };
         let files = vec![
-            (product("gpu_tune.so", "debug/libgpu_tune.so"), "lib/gpu_tune.so"),
-            (product("gpu-tune", "debug/gpu-tune"), "bin/gpu-tune"),
-            (product("libgpu_tune_preload.so", "shim/libgpu_tune_preload.so"), "lib/libgpu_tune_preload.so"),
+            (dist("gpu_tune.so"), "lib/gpu_tune.so"),
+            (dist("gpu-tune"), "bin/gpu-tune"),
+            (dist("libgpu_tune_preload.so"), "lib/libgpu_tune_preload.so"),
             (target.join("debug/examples/probe"), "bin/probe"),
+            (target.join("debug/examples/refuse"), "bin/refuse"),
             (target.join("debug/libfake_nvml.so"), "lib/libnvidia-ml.so.1"),
+            (target.join("debug/libfake_pyxis.so"), "lib/fake_pyxis.so"),
         ];
         Built { files }
     })
 }
 
 fn build() {
-    cargo(&["build", "-p", "gpu-tune-plugin", "--lib", "-p", "gpu-tune", "--bin", "gpu-tune", "-p", "fake-nvml"]);
-    cargo(&["build", "-p", "gpu-tune-plugin", "--example", "probe"]);
+    let plugin_and_command = ["-p", "gpu-tune-plugin", "--lib", "-p", "gpu-tune", "--bin", "gpu-tune"];
+    cargo(&[&["build"], &plugin_and_command[..], &["-p", "fake-nvml", "-p", "fake-pyxis"]].concat());
+    cargo(&["build", "-p", "gpu-tune-plugin", "--example", "probe", "--example", "refuse"]);
     cargo(&["build", "-p", "gpu-tune-preload", "--profile", "shim"]);
+}
+
+/// One of the files that `make build` leaves, by its name there.
+pub fn product(name: &str) -> PathBuf {
+    built();
+    dist(name)
+}
+
+fn dist(name: &str) -> PathBuf {
+    match std::env::var_os("GPU_TUNE_DIST") {
+        Some(dist) => PathBuf::from(dist).join(name),
+        None if name.ends_with("preload.so") => target_dir().join("shim").join(name),
+        None if name == "gpu_tune.so" => target_dir().join("debug/libgpu_tune.so"),
+        None => target_dir().join("debug").join(name),
+    }
 }
 
 /// Whether the plugin under test can be told to panic (see `src/guard.rs`).

@@ -36,6 +36,10 @@ pub struct Setup {
     pub more: String,
     /// Lines added to plugstack.conf before and after ours.
     pub other_plugins: (String, String),
+    /// A program of the place that starts slurmd.
+    pub slurmd_under: Option<&'static str>,
+    /// A shell script in the place of slurmstepd.
+    pub slurmstepd: Option<String>,
 }
 
 impl Default for Setup {
@@ -56,6 +60,8 @@ impl Default for Setup {
             daemon_prefix: Vec::new(),
             more: String::new(),
             other_plugins: Default::default(),
+            slurmd_under: None,
+            slurmstepd: None,
         }
     }
 }
@@ -265,7 +271,8 @@ fn cgroup_conf(place: &Place, setup: &Setup) -> String {
     )
 }
 
-fn plugstack_conf(place: &Place, setup: &Setup) -> String {
+/// The text of plugstack.conf.
+pub fn plugstack_conf(place: &Place, setup: &Setup) -> String {
     let (before, after) = &setup.other_plugins;
     let Some(words) = &setup.words else { return format!("{before}\n{after}\n") };
     let here = |path: &str| place.inside(path).display().to_string();

@@ -66,7 +66,7 @@ impl Cluster {
         conf::write(&self.place, &self.setup);
         self.daemon("slurmctld", &["-D"]);
         for node in self.setup.node_names() {
-            self.daemon("slurmd", &["-D", "-N", &node]);
+            self.slurmd(&node);
         }
         self.wait_until_idle()
     }
@@ -92,7 +92,23 @@ impl Cluster {
         String::from_utf8_lossy(&said.stdout).lines().filter(|line| *line == "idle").count()
     }
 
+    fn slurmd(&mut self, node: &str) {
+        let here = |path: &str| self.place.inside(path).display().to_string();
+        let mut words: Vec<String> = self.setup.slurmd_under.iter().map(|path| here(path)).collect();
+        words.extend(["slurmd", "-D", "-N", node].map(str::to_owned));
+        if let Some(script) = &self.setup.slurmstepd {
+            self.place.script("bin/slurmstepd", script);
+            words.extend(["-d".to_owned(), here("bin/slurmstepd")]);
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.spawn("slurmd", words[0], &words[1..]);
+    }
+
     fn daemon(&mut self, program: &str, args: &[&str]) {
+        self.spawn(program, program, args);
+    }
+
+    fn spawn(&mut self, name: &str, program: &str, args: &[&str]) {
         // Names of nodes are names of hosts, in a file of the daemons' own.
         let script = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
         let mut command = self.command("unshare");
@@ -100,7 +116,12 @@ impl Cluster {
         command.args(&self.setup.daemon_prefix).arg(program).args(args);
         command.envs(self.setup.daemon_env.iter().cloned());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        self.daemons.push((program.to_owned(), child.unwrap()));
+        self.daemons.push((name.to_owned(), child.unwrap()));
+    }
+
+    /// The process of the first daemon of that name.
+    pub fn pid(&self, name: &str) -> u32 {
+        self.daemons.iter().find(|(daemon, _)| daemon == name).unwrap().1.id()
     }
 
     /// A command of Slurm's, or any other program, that talks to this cluster.
@@ -134,13 +155,14 @@ impl Cluster {
         let (_, mut old) = self.daemons.remove(at);
         stop(&mut old);
         let node = self.setup.node_names().remove(0);
-        self.daemon("slurmd", &["-D", "-N", &node]);
+        self.slurmd(&node);
         self.wait_until_idle().unwrap();
     }
 
-    /// The process of the first slurmd.
-    pub fn slurmd_pid(&self) -> u32 {
-        self.daemons.iter().find(|(name, _)| name == "slurmd").unwrap().1.id()
+    /// Changes the lines of plugstack.conf: srun, sbatch and the next step read them anew.
+    pub fn plugins(&mut self, change: impl FnOnce(&mut Setup)) {
+        change(&mut self.setup);
+        self.place.write("etc/plugstack.conf", &conf::plugstack_conf(&self.place, &self.setup));
     }
 
     /// What slurmd logged.

@@ -32,6 +32,9 @@ impl Place {
         }
         let closed = Command::new("chmod").args(["-R", "go-w,a+rX"]).arg(&outside).status().unwrap();
         assert!(closed.success());
+        // Where tasks of any user write.
+        let open = Command::new("mkdir").args(["-m", "1777"]).arg(outside.join("out")).status().unwrap();
+        assert!(open.success());
         place
     }
 
@@ -57,6 +60,17 @@ impl Place {
     /// Writes a file and returns its path as programs of the place see it.
     pub fn write(&self, path: &str, text: &str) -> PathBuf {
         std::fs::write(self.outside(path), text).unwrap();
+        self.inside(path)
+    }
+
+    /// Writes a shell script that can be run, also in the place of a program, and returns its path as programs of the place see it.
+    pub fn script(&self, path: &str, text: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let outside = self.outside(path);
+        // A program that runs cannot be written to.
+        let _ = std::fs::remove_file(&outside);
+        std::fs::write(&outside, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(outside, std::fs::Permissions::from_mode(0o755)).unwrap();
         self.inside(path)
     }
 

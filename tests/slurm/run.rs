@@ -117,12 +117,22 @@ impl Cluster {
 
     /// `srun ARGS probe`: each task prints what it finds in itself, into a file of its own, because srun mixes long lines.
     pub fn probe(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
+        self.probe_by(&["srun"], args, env)
+    }
+
+    /// The same by a user who is not root (`nobody`).
+    pub fn probe_as_nobody(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
+        self.probe_by(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "srun"], args, env)
+    }
+
+    fn probe_by(&self, starter: &[&str], args: &[&str], env: &[(&str, &str)]) -> Output {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let file = |stream: &str, task: &str| format!("{stream}-{count}-{task}");
+        let file = |stream: &str, task: &str| format!("out/{stream}-{count}-{task}");
         let [to, errors] = ["out", "err"].map(|stream| self.place.inside(&file(stream, "%t")).display().to_string());
         let probe = self.probe_path();
-        let mut out = self.run("srun", &[args, &["--output", &to, "--error", &errors, &probe]].concat(), env);
+        let words = [&starter[1..], args, &["--output", &to, "--error", &errors, &probe]].concat();
+        let mut out = self.run(starter[0], &words, env);
         let written = |stream: &str| -> String {
             let files = (0..).map(|task: u32| self.place.outside(&file(stream, &task.to_string())));
             files.map_while(|file| std::fs::read_to_string(file).ok()).collect()

@@ -1,0 +1,224 @@
+//! Nodes on which something is broken, on a real Slurm: the state directory, NVML, /sys, the kernel's willingness. The job runs, the
+//! node stays up, and the user is told once.
+#![cfg(test)]
+
+mod slurm;
+
+use gpu_tune_engine::snapshot;
+use slurm::run::Output;
+use slurm::{Cluster, Setup};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const STEP: [&str; 5] = ["-wn1", "-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"];
+
+/// Two GPUs as the stand-in NVML tells them, GPU 0 near CPU 1 and GPU 1 near CPU 0.
+const NVML: &str = r#"{ "driver": "550.54.15", "gpus": [
+    { "pci": "00000000:4E:00.0", "uuid": "GPU-0", "model": "NVIDIA H200", "minor": 0, "cpus": "1", "nodes": "0" },
+    { "pci": "00000000:4F:00.0", "uuid": "GPU-1", "model": "NVIDIA H200", "minor": 1, "cpus": "0", "nodes": "0" } ] }"#;
+
+#[track_caller]
+fn bound(out: &Output) {
+    let masks: Vec<String> = out.witnesses().iter().map(|task| task.cpus.clone()).collect();
+    assert_eq!((masks.as_slice(), out.stderr.as_str()), (["1".to_owned(), "0".to_owned()].as_slice(), ""));
+}
+
+/// The job ran with its environment but unbound, and the user was told once.
+#[track_caller]
+fn only_environment(out: &Output, told: &str) {
+    for task in out.witnesses() {
+        assert_eq!((task.var("NCCL_DEBUG"), task.policy), (Some("WARN"), 0));
+    }
+    assert_eq!(out.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", out.stderr);
+    assert!(out.stderr.contains(told), "{}", out.stderr);
+}
+
+/// A file system of its own on the state directory, as the first node's slurmd sees it; it goes away with this value, also when a
+/// test fails.
+struct Mounted {
+    slurmd: String,
+    dir: PathBuf,
+}
+
+impl Mounted {
+    fn on_state(cluster: &Cluster, options: &str) -> Option<Self> {
+        let mounted = Self { slurmd: cluster.pid("slurmd").to_string(), dir: cluster.state_dir() };
+        if mounted.there(&["mount", "-t", "tmpfs", "-o", options, "none"]) {
+            return Some(mounted);
+        }
+        println!("skipped: no file system can be mounted here");
+        None
+    }
+
+    /// Runs a command on the directory in slurmd's view of the files.
+    fn there(&self, command: &[&str]) -> bool {
+        let enter = ["--target", &self.slurmd, "--mount"];
+        Command::new("nsenter").args(enter).args(command).arg(&self.dir).status().unwrap().success()
+    }
+
+    /// The directory as slurmd sees it.
+    fn dir(&self) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.slurmd));
+        root.join(self.dir.strip_prefix("/").unwrap())
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.there(&["umount", "-l"]);
+    }
+}
+
+fn forget_snapshot(cluster: &Cluster) {
+    let _ = std::fs::remove_file(cluster.state_dir().join(snapshot::FILE_NAME));
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn discovery_and_its_state_may_break_in_any_way() {
+    let Some(mut cluster) = Cluster::start(Setup::default().discovered(NVML).nodes(2)) else { return };
+    two_slurmd_share_a_state_directory(&cluster);
+    a_snapshot_of_another_boot_is_made_anew(&cluster);
+    a_full_or_read_only_state_directory_costs_the_binding_only(&cluster);
+    nvml_may_be_missing_broken_or_silent(&cluster);
+    a_node_without_sys_runs_jobs(&cluster);
+    what_discovery_started_dies_with_it(&cluster);
+    a_command_that_keeps_talking_is_not_listened_to_for_ever(&cluster);
+    a_library_that_others_could_have_written_is_not_loaded(&cluster);
+    cluster.check_alive();
+}
+
+fn two_slurmd_share_a_state_directory(cluster: &Cluster) {
+    cluster.wait_for_snapshot();
+    let both = cluster.probe(&["-N2", "-n4", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"], &[]).fine();
+    assert_eq!(both.witnesses().len(), 4);
+    forget_snapshot(cluster);
+    // Both nodes find nothing at the same time, and both write.
+    let both = cluster.probe(&["-N2", "-n4", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"], &[]).fine();
+    assert!(both.witnesses().iter().all(|task| task.policy == 1), "{both:#?}");
+    assert_eq!(both.stderr, "");
+    assert_eq!(names(&cluster.state_dir()), [snapshot::FILE_NAME], "half a file is left");
+}
+
+fn a_snapshot_of_another_boot_is_made_anew(cluster: &Cluster) {
+    let file = cluster.state_dir().join(snapshot::FILE_NAME);
+    let (machine, mut key) = snapshot::decode(&std::fs::read(&file).unwrap()).unwrap();
+    let now = key.boot_id.replace("another".to_owned());
+    std::fs::write(&file, snapshot::encode(&machine, &key)).unwrap();
+    bound(&cluster.probe(&STEP, &[]).fine());
+    let (_, key) = snapshot::decode(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(key.boot_id, now, "the old snapshot was used");
+}
+
+fn a_full_or_read_only_state_directory_costs_the_binding_only(cluster: &Cluster) {
+    let Some(state) = Mounted::on_state(cluster, "size=4k,mode=755") else { return };
+    std::fs::write(state.dir().join("full"), [0; 4096]).unwrap();
+    only_environment(&cluster.probe(&STEP, &[]).fine(), "No space left on device");
+    assert_eq!(names(&state.dir()), ["full"], "half a file is left");
+    drop(state);
+    let Some(_state) = Mounted::on_state(cluster, "ro,mode=755") else { return };
+    only_environment(&cluster.probe(&STEP, &[]).fine(), "Read-only file system");
+}
+
+fn nvml_may_be_missing_broken_or_silent(cluster: &Cluster) {
+    let library = cluster.place.outside("lib/libnvidia-ml.so.1");
+    let good = std::fs::read(&library).unwrap();
+    let told = "the node's description has 0";
+    // A library whose file ends too early crashes who loads it: that is the command, and nobody else.
+    let crash = "ended with signal";
+    let cases = [
+        ("text", Some(b"garbage".as_slice()), told),
+        ("cut off", good.get(..64 * 1024), crash),
+        ("missing", None, told),
+    ];
+    for (name, broken, told) in cases {
+        println!("NVML's library: {name}");
+        forget_snapshot(cluster);
+        std::fs::remove_file(&library).unwrap();
+        broken.into_iter().for_each(|bytes| std::fs::write(&library, bytes).unwrap());
+        only_environment(&cluster.probe(&STEP, &[]).fine(), told);
+    }
+    std::fs::write(&library, &good).unwrap();
+    forget_snapshot(cluster);
+    cluster.place.write("lib/libnvidia-ml.so.1.json", r#"{ "hang": "nvmlInit_v2", "gpus": [] }"#);
+    only_environment(&cluster.probe(&STEP, &[]).fine(), told);
+    cluster.place.write("lib/libnvidia-ml.so.1.json", NVML);
+    forget_snapshot(cluster);
+    bound(&cluster.probe(&STEP, &[]).fine());
+}
+
+/// Puts a shell script in the place of the command, which it finds as `$REAL`.
+fn command(cluster: &Cluster, script: &str) {
+    let (path, real) = (cluster.place.outside("bin/gpu-tune"), cluster.place.outside("bin/real-gpu-tune"));
+    if !real.exists() {
+        std::fs::copy(&path, &real).unwrap();
+    }
+    let real = cluster.place.inside("bin/real-gpu-tune").display().to_string();
+    cluster.place.script("bin/gpu-tune", &format!("REAL={real}\n{script}"));
+    forget_snapshot(cluster);
+}
+
+fn a_node_without_sys_runs_jobs(cluster: &Cluster) {
+    command(cluster, "exec unshare -m sh -c 'mount -t tmpfs none /sys && exec \"$@\"' sh $REAL \"$@\"");
+    let out = cluster.probe(&STEP, &[]).fine();
+    for task in out.witnesses() {
+        assert_eq!(task.var("NCCL_DEBUG"), Some("WARN"));
+    }
+    assert!(out.stderr.matches("gpu-tune: warning: ").count() <= 1, "{}", out.stderr);
+}
+
+fn what_discovery_started_dies_with_it(cluster: &Cluster) {
+    command(cluster, "sleep 4321 & sleep 4321");
+    only_environment(&cluster.probe(&STEP, &[]).fine(), "did not end within 3 s");
+    let left = Command::new("pgrep").args(["-f", "^sleep 4321"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+    // Whoever ends in time may leave somebody behind who keeps its standard error.
+    command(cluster, "echo broken >&2; sleep 6 & exit 1");
+    only_environment(&cluster.probe(&STEP, &[]).fine(), "ended with exit status: 1: broken");
+}
+
+fn a_command_that_keeps_talking_is_not_listened_to_for_ever(cluster: &Cluster) {
+    command(
+        cluster,
+        "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '%0200d\\033[31m%%s%%n\\n' $i >&2; done; exit 1",
+    );
+    let out = cluster.probe(&STEP, &[]).fine();
+    only_environment(&out, "ended with exit status: 1: 0000");
+    assert!(!out.stderr.contains('\x1b') && out.stderr.len() < 2000, "{}", out.stderr);
+}
+
+fn a_library_that_others_could_have_written_is_not_loaded(cluster: &Cluster) {
+    command(cluster, "exec $REAL \"$@\"");
+    bound(&cluster.probe(&STEP, &[]).fine());
+    let library = cluster.place.outside("lib/libnvidia-ml.so.1");
+    std::fs::set_permissions(&library, std::fs::Permissions::from_mode(0o777)).unwrap();
+    forget_snapshot(cluster);
+    only_environment(&cluster.probe(&STEP, &[]).fine(), "can be written by others (mode 0777)");
+    std::fs::set_permissions(&library, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_kernel_that_refuses_the_calls_costs_the_binding_only_and_with_strict_the_job() {
+    let setup = Setup { slurmd_under: Some("bin/refuse"), ..Setup::default().task_plugin("task/none") };
+    let Some(mut cluster) = Cluster::start(setup) else { return };
+    let out = cluster.probe(&STEP, &[]).fine();
+    for task in out.witnesses() {
+        assert_eq!((task.var("NCCL_DEBUG"), task.policy), (Some("WARN"), 0));
+    }
+    for call in ["sched_setaffinity", "set_mempolicy"] {
+        let told = format!("{call}: Operation not permitted");
+        assert_eq!(out.stderr.matches(&told).count(), 1, "{}", out.stderr);
+    }
+    assert!(out.stderr.contains("help: a seccomp filter"), "{}", out.stderr);
+    cluster.plugins(|setup| setup.words = Some("strict".to_owned()));
+    let out = cluster.run("srun", &[&STEP[..], &["echo", "started"]].concat(), &[]);
+    assert_eq!((out.code, out.stdout.as_str()), (1, ""), "{out:#?}");
+    assert_eq!(out.stderr.matches("error: gpu-tune: ").count(), 1, "{}", out.stderr);
+    assert!(out.stderr.contains("sched_setaffinity: Operation not permitted"), "{}", out.stderr);
+    cluster.check_alive();
+}
