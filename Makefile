@@ -46,6 +46,15 @@ install:
 	install -m 0644 profiles/*.toml $(SHARE)/profiles/
 	$(DIST)/gpu-tune manual $(DESTDIR)$(PREFIX)
 
+## packages: a .deb with all of it, below /usr, in target/packages
+packages:
+	$(MAKE) build PREFIX=/usr
+	packaging/deb
+
+## package-test: the .deb installed, used and removed in a clean Debian tree (as root)
+package-test: packages
+	tests/package target/packages/gpu-tune_*.deb
+
 ## lint: formatting and clippy, warnings are errors
 lint: build-packages
 	$(CARGO) fmt --all --check
