@@ -206,3 +206,83 @@ pub fn alike<'m>(nodes: &[&'m NumaNode]) -> Vec<(NodeSet, &'m NumaNode)> {
     }
     groups
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu_tune_engine::machine::testing::{gh200_x4, near, turin};
+
+    fn nic(name: &str, bridges: &[&str], locality: Option<Locality>) -> Nic {
+        let bridges = bridges.iter().map(|address| address.parse().unwrap()).collect();
+        Nic { name: name.to_owned(), pci: None, locality, ports: Vec::new(), bridges, root: None }
+    }
+
+    fn gpus(hanging: &Hanging<'_>) -> Vec<usize> {
+        hanging.gpus.iter().map(|here| here.index).collect()
+    }
+
+    #[test]
+    fn a_gpu_hangs_at_the_node_that_is_nearest() {
+        let machine = turin();
+        let tree = Tree::of(&machine);
+        let at: Vec<Vec<usize>> =
+            tree.packages.iter().flat_map(|package| &package.nodes).map(|node| gpus(&node.hanging)).collect();
+        assert_eq!(at, [vec![], vec![0], vec![1], vec![], vec![], vec![], vec![2], vec![3]]);
+        assert!(tree.loose.is_empty());
+    }
+
+    #[test]
+    fn a_gpu_of_a_whole_package_hangs_at_the_package_and_one_of_all_beside_them() {
+        let mut machine = turin();
+        machine.gpus[0].locality = Some(near(&machine, &[0, 1, 2, 3]));
+        machine.gpus[1].locality = Some(near(&machine, &[0, 4]));
+        machine.gpus[2].locality = None;
+        let tree = Tree::of(&machine);
+        assert_eq!((gpus(&tree.packages[0].hanging), gpus(&tree.loose)), (vec![0], vec![1, 2]));
+    }
+
+    #[test]
+    fn a_nic_stands_beside_the_gpu_that_shares_its_switch() {
+        let mut machine = turin();
+        let switch = ["0000:00:01.1", "0000:01:00.0"];
+        let bridge = |end: &'static str| [&switch[..], &[end]].concat();
+        machine.gpus[0].bridges = bridge("0000:02:01.0").iter().map(|address| address.parse().unwrap()).collect();
+        let here = Some(near(&machine, &[1]));
+        machine.nics = vec![
+            nic("far", &["0000:00:03.1"], here.clone()),
+            nic("pix", &bridge("0000:02:02.0"), here.clone()),
+            nic("pxb", &[&bridge("0000:02:03.0")[..], &["0000:05:00.0"]].concat(), here),
+            nic("virtual", &[], None),
+        ];
+        let tree = Tree::of(&machine);
+        let node = &tree.packages[0].nodes[1].hanging;
+        let beside: Vec<(&str, Sharing)> =
+            node.gpus[0].nics.iter().map(|(nic, sharing)| (nic.name.as_str(), *sharing)).collect();
+        assert_eq!(beside, [("pix", Sharing::Pix), ("pxb", Sharing::Pxb)]);
+        assert_eq!((node.nics[0].name.as_str(), tree.loose.nics[0].name.as_str()), ("far", "virtual"));
+    }
+
+    #[test]
+    fn memory_of_a_gpu_hangs_at_the_gpus_package() {
+        let machine = gh200_x4();
+        let tree = Tree::of(&machine);
+        assert_eq!(tree.packages.len(), 4);
+        for package in &tree.packages {
+            assert_eq!((package.nodes.len(), package.hanging.memory.len()), (1, 8));
+        }
+        let ids: Vec<String> =
+            alike(&tree.packages[1].hanging.memory).iter().map(|(ids, _)| ids.to_string()).collect();
+        assert_eq!(ids, ["12", "13-19"]);
+    }
+
+    #[test]
+    fn every_core_is_in_the_tree_once() {
+        for machine in [turin(), gh200_x4(), Machine { packages: Vec::new(), numa: Vec::new(), ..turin() }] {
+            let tree = Tree::of(&machine);
+            let nodes = tree.packages.iter().flat_map(|package| &package.nodes);
+            let mut cores: Vec<usize> = nodes.flat_map(|node| node.cores.iter().map(|(number, _)| *number)).collect();
+            cores.sort_unstable();
+            assert_eq!(cores, (0..machine.cores.len()).collect::<Vec<_>>());
+        }
+    }
+}

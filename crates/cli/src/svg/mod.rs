@@ -159,3 +159,59 @@ fn loose(page: &mut Canvas, picture: &Picture<'_>, hanging: &Hanging<'_>, y: f64
 fn real(count: usize) -> f64 {
     u32::try_from(count).map_or(f64::MAX, f64::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu_tune_engine::machine::testing::{gh200_x4, hgx};
+
+    fn owner(number: usize, cpus: &str, remote: bool) -> Owner {
+        let (name, memory) = (format!("rank {number}"), "preferred 0".to_owned());
+        Owner { name, gpus: vec![number], cpus: cpus.parse().unwrap(), memory, remote }
+    }
+
+    fn step(machine: &Machine, owners: Vec<Owner>) -> String {
+        let step = Some(Step { allowed: "0-15".parse().unwrap(), owners });
+        draw(&Picture { machine, title: "a step".to_owned(), step })
+    }
+
+    #[test]
+    fn every_numa_node_of_a_machine_with_gpu_memory_is_shown() {
+        let machine = gh200_x4();
+        let text = draw(&Picture { machine: &machine, title: "a node".to_owned(), step: None });
+        let named: CpuSet = text
+            .split("NUMA ")
+            .skip(1)
+            .filter_map(|rest| rest.split([' ', ':', '<', ',']).next()?.parse::<CpuSet>().ok())
+            .fold(CpuSet::new(), |all, set| &all | &set);
+        assert!(machine.numa.iter().all(|node| named.contains(node.id)), "{named}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+
+    #[test]
+    fn cores_tell_their_rank_and_what_is_not_used_or_not_allowed() {
+        let text = step(&hgx(), vec![owner(0, "0-3", false), owner(1, "2-5", false)]);
+        for (core, whose) in [(0, "rank 0"), (3, "rank 0, rank 1"), (5, "rank 1"), (9, "not used"), (16, "not of this step")]
+        {
+            let cpus = if core < 16 { format!("{core},{}", core + 112) } else { "16,128".to_owned() };
+            assert!(text.contains(&format!("<title>core {core}: CPUs {cpus}: {whose}</title>")), "core {core}");
+        }
+    }
+
+    #[test]
+    fn a_remote_gpu_is_marked_and_only_that() {
+        let text = step(&hgx(), vec![owner(0, "0-3", false), owner(4, "4-7", true)]);
+        // Once at the GPU, once in the legend.
+        assert_eq!(text.matches("class=\"remote\"").count(), 2);
+        assert!(text.contains("rank 4 → GPU 4 (remote)"));
+    }
+
+    #[test]
+    fn what_comes_from_outside_cannot_break_the_file() {
+        let mut machine = hgx();
+        machine.gpus[0].model = Some("<svg onload=\"x\">&\u{1}".to_owned());
+        let text = draw(&Picture { machine: &machine, title: "a<b".to_owned(), step: None });
+        assert!(text.contains("a&lt;b") && text.contains("&lt;svg onload=&quot;x&quot;&gt;&amp;\u{fffd}"), "{text}");
+        assert_eq!(text.matches("<svg ").count(), 1);
+    }
+}
