@@ -48,6 +48,7 @@ impl Plan {
             values: &RankValues::of(&step.machine, &step.request.cpus, task),
             rendezvous: &peers.set,
             ranks: ranks.as_ref().map(|(plan, shim)| (plan.as_str(), shim.as_path())),
+            own: (task.ranks.is_empty() && cpus.is_some()).then_some(&task.share),
         };
         let found = changes(&tuning, |name| handle.getenv(name));
         for (name, value) in &found.changes {

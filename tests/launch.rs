@@ -35,6 +35,11 @@ fn near(gpu: usize) -> String {
     slurm::machine::described(8).gpus[gpu].locality.as_ref().unwrap().cpus.to_string()
 }
 
+/// The CPUs that a task's own plan names, for `gpu-tune verify`.
+fn planned(task: &Witness) -> Option<&str> {
+    task.var("GPU_TUNE_PLAN")?.split(';').nth(1)
+}
+
 /// `srun ARGS torchrun FLAGS`.
 fn torchrun(cluster: &Cluster, args: &[&str], flags: &[&str], env: &[(&str, &str)]) -> Output {
     let torchrun = cluster.place.inside("bin/torchrun").display().to_string();
@@ -186,7 +191,7 @@ fn ranks_that_slurm_starts_are_told_about_each_other() {
             (var("WORLD_SIZE"), var("LOCAL_WORLD_SIZE"), var("MASTER_ADDR")),
             ("4".into(), "2".into(), "n1".into())
         );
-        assert!(task.var("LD_PRELOAD").is_none() && task.var("GPU_TUNE_PLAN").is_none());
+        assert_eq!((task.var("LD_PRELOAD"), planned(task)), (None, Some(task.cpus.as_str())));
     }
     let own = [("MASTER_ADDR", "elsewhere"), ("RANK", "7")];
     let own = srun(&cluster, &[&four[..], &[&probe]].concat(), &own).witnesses();
@@ -232,8 +237,8 @@ fn an_inner_step_has_its_own_plan_and_off_has_none() {
     };
     let tuned = inner("--gpu-tune=a100");
     assert_eq!(tuned.var("GPU_TUNE_PROFILE"), Some("a100"));
-    assert_eq!(tuned.var("GPU_TUNE_PLAN"), None, "one GPU, and no launcher");
-    assert_eq!(tuned.var("LD_PRELOAD"), None);
+    assert_eq!(planned(&tuned), Some(tuned.cpus.as_str()));
+    assert_eq!(tuned.var("LD_PRELOAD"), None, "one GPU, and no launcher");
     let mut off = inner("--gpu-tune=off").stable_env();
     let mut none = inner("").stable_env();
     let mut plain =

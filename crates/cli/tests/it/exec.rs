@@ -66,7 +66,10 @@ fn a_rank_is_bound_to_its_own_gpus_part() {
         let status = stdout(&mut exec("exec-rank", &vars, &["h200", "cat", "/proc/self/status"]));
         found.push(cpus(&status)[0].to_owned());
         let env = stdout(&mut exec("exec-rank", &vars, &["h200", "env"]));
-        assert!(!env.contains("LD_PRELOAD") && !env.contains("GPU_TUNE_PLAN"), "{env}");
+        assert!(
+            !env.contains("LD_PRELOAD") && env.contains(&format!("GPU_TUNE_PLAN=1;{};", found[found.len() - 1])),
+            "{env}"
+        );
         assert!(env.contains("GPU_TUNE_PROFILE=h200\n"), "{env}");
     }
     assert_ne!(found[0], found[1]);

@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::ours::{Change, Mark, OWN, SET, note};
-use super::preload;
+use super::{plan_text, preload};
 use crate::env::{self, Decision, RankValues};
+use crate::plan::Share;
 use crate::profile::Action;
 use crate::{Code, Notice};
 use std::collections::BTreeMap;
@@ -11,6 +12,9 @@ use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+
+/// The variable with the plan: [`super::plan_text`].
+const PLAN: &str = OWN[1];
 
 /// What was decided for a task.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +29,8 @@ pub struct Tuning<'a> {
     pub rendezvous: &'a [(&'static str, String)],
     /// For a launcher whose ranks are to be bound: its plan as text, and the shim.
     pub ranks: Option<(&'a str, &'a Path)>,
+    /// For a task that is a rank itself: what it is bound to, noted so that `gpu-tune verify` can compare later.
+    pub own: Option<&'a Share>,
 }
 
 /// What to do to the environment, and what a person should hear about it.
@@ -48,6 +54,8 @@ pub fn changes(tuning: &Tuning<'_>, var: impl Fn(&str) -> Option<OsString>) -> C
     }
     if let Some((plan, shim)) = tuning.ranks {
         sheet.preload(plan, shim, &var);
+    } else if let Some(plan) = tuning.own.and_then(plan_text::of_rank) {
+        sheet.changes.insert(PLAN.to_owned(), Some(plan.into()));
     }
     sheet.finish(tuning.profile)
 }
@@ -102,7 +110,7 @@ impl Sheet {
             return self.notices.push(Notice::new(Code::NoShim, message));
         };
         self.changes.insert(preload::LD_PRELOAD.to_owned(), Some(list.into()));
-        self.changes.insert("GPU_TUNE_PLAN".to_owned(), Some(plan.into()));
+        self.changes.insert(PLAN.to_owned(), Some(plan.into()));
         let options = before(self, preload::ASAN_OPTIONS);
         if let Some(longer) = options.to_str().and_then(preload::sanitizer_options) {
             let users = (!options.is_empty()).then(|| 0..options.len());
@@ -182,6 +190,7 @@ mod tests {
             values: &RankValues::default(),
             rendezvous: &[("PET_NNODES", "4".to_owned())],
             ranks: launcher.then_some(("1;0-1;;0;1", Path::new("/opt/libgpu_tune_preload.so"))),
+            own: None,
         };
         changes(&tuning, |name| user.get(name).cloned())
     }
@@ -235,7 +244,8 @@ mod tests {
         let image = env(&[("GONE", "1")]);
         let decisions = decisions(TOML, &user);
         let values = RankValues::default();
-        let tuning = Tuning { profile: "p", decisions: &decisions, values: &values, rendezvous: &[], ranks: None };
+        let tuning =
+            Tuning { profile: "p", decisions: &decisions, values: &values, rendezvous: &[], ranks: None, own: None };
         let after = apply(&image, &changes(&tuning, |name| image.get(name).cloned()).changes);
         assert!(!after.contains_key("GONE"));
     }
@@ -244,9 +254,21 @@ mod tests {
     fn a_shim_that_cannot_be_named_is_told() {
         let values = RankValues::default();
         let ranks = Some(("1;0-1;;0;1", Path::new("/a b/libgpu_tune_preload.so")));
-        let tuning = Tuning { profile: "p", decisions: &[], values: &values, rendezvous: &[], ranks };
+        let tuning = Tuning { profile: "p", decisions: &[], values: &values, rendezvous: &[], ranks, own: None };
         let out = changes(&tuning, |_| None);
         assert_eq!(out.notices[0].code, Code::NoShim);
         assert_eq!(out.changes, [("GPU_TUNE_PROFILE".to_owned(), Some("p".into()))]);
+    }
+
+    #[test]
+    fn a_rank_notes_what_it_is_bound_to_and_nothing_is_preloaded() {
+        let share = Share { cpus: Some("4-7".parse().unwrap()), memory: None };
+        let values = RankValues::default();
+        let noted = |own| {
+            let tuning = Tuning { profile: "p", decisions: &[], values: &values, rendezvous: &[], ranks: None, own };
+            apply(&env(&[]), &changes(&tuning, |_| None).changes).remove("GPU_TUNE_PLAN")
+        };
+        assert_eq!(noted(Some(&share)), Some("1;4-7;;4-7".into()));
+        assert_eq!(noted(Some(&Share::default())), None, "nothing to compare with");
     }
 }

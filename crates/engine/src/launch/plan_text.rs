@@ -1,4 +1,5 @@
-//! `GPU_TUNE_PLAN`: the ranks of a launcher, for the preload shim.
+//! `GPU_TUNE_PLAN`: the ranks of a launcher, for the preload shim; of a task that is a rank itself, its own part, which
+//! nobody but `gpu-tune verify` reads.
 //!
 //! The form is described where it is read, in [`gpu_tune_shim_core::text`]. A plan for 8 ranks takes about 300 bytes.
 #![forbid(unsafe_code)]
@@ -40,6 +41,13 @@ pub fn encode(launcher: &CpuSet, var: impl Fn(&str) -> Option<Vec<u8>>, ranks: &
         }
     }
     plan
+}
+
+/// The plan of a task that is a rank itself: one part, the task's own. `None` if nothing is bound.
+pub fn of_rank(share: &Share) -> Option<String> {
+    let part = RankPlan { local_rank: 0, gpu: 0, share: share.clone() };
+    let cpus = share.cpus.clone().unwrap_or_default();
+    (*share != Share::default()).then(|| encode(&cpus, |_| None, &[part]))
 }
 
 fn write_share(plan: &mut String, share: &Share) {

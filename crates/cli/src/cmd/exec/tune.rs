@@ -178,6 +178,7 @@ impl Tuner<'_> {
             values: &RankValues::of(self.machine, &allowed, &plan),
             rendezvous: &found.set,
             ranks: ranks.as_deref().map(|plan| (plan, &*self.site.shim)),
+            own: plan.ranks.is_empty().then_some(&plan.share),
         };
         let changed = changes(&tuning, |name| self.surroundings.var(name));
         made.notices.extend(found.notices.into_iter().chain(changed.notices));
