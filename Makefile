@@ -9,7 +9,7 @@ SLURM_PACKAGES := slurmctld slurmd slurm-client munge
 # What ranks are started with, and foreign programs that the shim is loaded into. python3-torch has a real torchrun, in 1 GB.
 LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
 
-.PHONY: all build test demo lint deny memcheck install clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
+.PHONY: all build test demo lint deny memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
 
 all: build
 
