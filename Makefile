@@ -5,11 +5,12 @@ DESTDIR ?=
 CARGO ?= cargo
 DIST := target/dist
 BUILD_PACKAGES := build-essential pkg-config libhwloc-dev libudev-dev
-SLURM_PACKAGES := slurmctld slurmd slurm-client munge
+SLURM_PACKAGES := slurmctld slurmd slurm-client munge strace
 # What ranks are started with, and foreign programs that the shim is loaded into. python3-torch has a real torchrun, in 1 GB.
 LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
+BENCH_PACKAGES := numactl
 
-.PHONY: all build test demo lint deny memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
+.PHONY: all build test bench demo lint deny memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
 
 all: build
 
@@ -29,6 +30,13 @@ test: test-packages
 ## demo: a throw-away Slurm with two stand-in GPUs, a step before and after, and the plan of a machine with eight GPUs
 demo: slurm-packages build
 	@GPU_TUNE_DIST=$(CURDIR)/$(DIST) $(CARGO) run --quiet --example demo
+
+## bench: what gpu-tune costs, side by side on a real Slurm, written to docs/performance.md (ROUNDS: how often; 5 minutes)
+ROUNDS ?= 40
+bench: slurm-packages build
+	@tests/install-packages $(BENCH_PACKAGES)
+	$(CARGO) bench --quiet -p gpu-tune-engine -p gpu-tune-discover --features gpu-tune-engine/testing --bench '*' -- --quick
+	@GPU_TUNE_DIST=$(CURDIR)/$(DIST) GPU_TUNE_BENCH_ROUNDS=$(ROUNDS) $(CARGO) run --quiet --example bench
 
 # By rename: a step that is starting sees the old file or the new one, whole.
 put = install -m $(1) $(2) $(3).new && mv -f $(3).new $(3)

@@ -18,3 +18,4 @@ pub mod stamp;
 mod step;
 mod task;
 mod telling;
+mod trace;

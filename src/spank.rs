@@ -5,10 +5,11 @@
 //! [`SpankHandle`] does the work.
 #![allow(unsafe_code, reason = "SPANK is a C interface")]
 
-use crate::{guard, hooks, logging, options};
+use crate::{guard, hooks, logging, options, trace};
 use slurm_spank::{Context, OptionCache, SpankHandle, spank_sys};
 use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
 
 /// Who loaded the plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,6 +189,7 @@ pub(crate) mod own_env {
 
 /// Slurm hands over the option's text, in every program. A non-zero answer stops srun, sbatch and salloc.
 extern "C" fn on_option(_val: c_int, text: *const c_char, remote: c_int) -> c_int {
+    let begun = Instant::now();
     let verdict = guard::run("option", || {
         if text.is_null() {
             return options::Verdict::Fine;
@@ -196,6 +198,7 @@ extern "C" fn on_option(_val: c_int, text: *const c_char, remote: c_int) -> c_in
         let text = unsafe { CStr::from_ptr(text) };
         options::given(OsStr::from_bytes(text.to_bytes()), remote != 0)
     });
+    trace::keep("option", begun.elapsed());
     match verdict {
         Ok(options::Verdict::Refused) => -1,
         Ok(options::Verdict::Fine) => 0,
@@ -215,11 +218,15 @@ fn hook(
     argv: *const *const c_char,
     run: fn(&Handle<'_>),
 ) -> c_int {
+    let begun = Instant::now();
     logging::start();
     let outcome = guard::run(name, || {
         let mut options = OptionCache::default();
         let inner = slurm_spank::init_spank_handle(spank, argc, argv, &mut options);
-        run(&Handle { spank, inner });
+        let handle = Handle { spank, inner };
+        run(&handle);
+        trace::keep(name, begun.elapsed());
+        trace::tell(name, &handle);
     });
     if let Err(panicked) = outcome {
         tell(&panicked);

@@ -58,9 +58,15 @@ pub fn described(gpus: u32) -> Machine {
 
 /// Two sockets with 32 cores of two threads, four GPUs on each.
 pub fn eight_gpus() -> Machine {
-    let threads = |core: u32| CpuSet::from_iter([core, core + 64]);
-    let socket =
-        |number: u32| -> CpuSet { (number * 32..(number + 1) * 32).flat_map(|core| [core, core + 64]).collect() };
+    two_sockets(32)
+}
+
+/// Two sockets with that many cores of two threads, four GPUs on each.
+pub fn two_sockets(cores: u32) -> Machine {
+    let threads = |core: u32| CpuSet::from_iter([core, core + cores * 2]);
+    let socket = |number: u32| -> CpuSet {
+        (number * cores..(number + 1) * cores).flat_map(|core| [core, core + cores * 2]).collect()
+    };
     let numa = |id: u32| NumaNode { id, cpus: socket(id), memory_bytes: Some(1 << 40), gpu_memory: false };
     let mut machine = described(8);
     for (number, gpu) in (0..).zip(&mut machine.gpus) {
@@ -68,10 +74,10 @@ pub fn eight_gpus() -> Machine {
         gpu.locality = Some(Locality { cpus, nodes: NodeSet::from_iter([number / 4]), source: LocalitySource::Hwloc });
     }
     Machine {
-        cpus: (0..128).collect(),
+        cpus: (0..cores * 4).collect(),
         packages: [0, 1].map(|number| Package { cpus: socket(number) }).to_vec(),
         numa: vec![numa(0), numa(1)],
-        cores: (0..64).map(|core| Core { pus: threads(core), highest_perf: None }).collect(),
+        cores: (0..cores * 2).map(|core| Core { pus: threads(core), highest_perf: None }).collect(),
         ..machine
     }
 }

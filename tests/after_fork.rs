@@ -1,0 +1,149 @@
+//! What `task_init` does between fork and exec, as strace sees it on a real step: selection, two system calls, and no read but the
+//! ones that the design names. Other plugins before and after ours mark where it begins and ends.
+#![cfg(test)]
+
+mod slurm;
+
+use slurm::place::Place;
+use slurm::{Cluster, Setup};
+use std::path::PathBuf;
+use std::process::Command;
+
+const BEGIN: &str = "/no-such-file/task_init-begins";
+const END: &str = "/no-such-file/task_init-ended";
+
+/// System calls that need no look at their arguments: memory of the process's own, and what is asked of files that are open.
+const HARMLESS: [&str; 12] = [
+    "brk",
+    "munmap",
+    "mremap",
+    "madvise",
+    "sched_getaffinity",
+    "getpid",
+    "gettid",
+    "read",
+    "close",
+    "fstat",
+    "lseek",
+    "ioctl",
+];
+
+#[test]
+fn a_rank_is_selected_for_and_bound_with_two_system_calls_and_nothing_else_is_touched() {
+    let Some(traced) = Traced::start(Setup::default()) else { return };
+    let step = ["-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"];
+    let tasks = traced.calls(&[&step[..], &["true"]].concat());
+    assert_eq!(tasks.len(), 2);
+    tasks.iter().for_each(|calls| check(calls, |path| may_tell_devices(path)));
+}
+
+#[test]
+fn a_launcher_is_looked_for_its_shim_and_nothing_else_is_touched() {
+    let Some(traced) = Traced::start(Setup::default()) else { return };
+    let torchrun = traced.cluster.place.write("bin/torchrun", "#!/bin/sh\n").display().to_string();
+    Command::new("chmod").arg("755").arg(traced.cluster.place.outside("bin/torchrun")).status().unwrap();
+    let tasks = traced.calls(&["-n1", "-c2", "--gpus=2", "--gpu-tune=h200", &torchrun]);
+    assert_eq!(tasks.len(), 1);
+    check(&tasks[0], |path| path.ends_with("/libgpu_tune_preload.so"));
+}
+
+#[test]
+fn a_constrained_task_reads_its_own_cgroup_and_nothing_else() {
+    let Some(traced) = Traced::start(Setup::default().constrained()) else { return };
+    let tasks = traced.calls(&["-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200", "true"]);
+    assert_eq!(tasks.len(), 2);
+    tasks.iter().for_each(|calls| check(calls, |path| may_tell_devices(path)));
+}
+
+/// Where a task finds out which of the step's GPUs are its own (`src/devices.rs`).
+fn may_tell_devices(path: &str) -> bool {
+    let of_cgroup = path.starts_with("/sys/fs/cgroup/devices/") && path.ends_with("/devices.list");
+    path == "/proc/self/cgroup" || of_cgroup || path.starts_with("/dev/nvidia")
+}
+
+/// Fails for a call that has no place after the fork; `may_read` says which paths have one.
+#[track_caller]
+fn check(calls: &[String], may_read: impl Fn(&str) -> bool) {
+    let count = |name: &str| calls.iter().filter(|call| call.starts_with(&format!("{name}("))).count();
+    let all = calls.join("\n");
+    assert_eq!((count("sched_setaffinity"), count("set_mempolicy")), (1, 1), "{all}");
+    for call in calls {
+        let name = call.split('(').next().unwrap();
+        let path = call.split('"').nth(1).unwrap_or_default();
+        let fine = match name {
+            "sched_setaffinity" | "set_mempolicy" => true,
+            "mmap" | "mprotect" => {
+                !call.contains("PROT_EXEC") && (name == "mprotect" || call.contains("MAP_ANONYMOUS"))
+            }
+            "openat" | "open" => may_read(path) && !call.contains("O_CREAT"),
+            // An empty path asks about an open file.
+            "statx" | "stat" | "newfstatat" => path.is_empty() || may_read(path),
+            _ => HARMLESS.contains(&name),
+        };
+        assert!(fine, "`{call}` among\n{all}");
+    }
+}
+
+/// A Slurm whose daemons, and all that they start, are traced.
+struct Traced {
+    cluster: Cluster,
+    tools: Place,
+}
+
+impl Traced {
+    /// Starts one, or says what is missing here.
+    fn start(setup: Setup) -> Option<Self> {
+        if let Some(missing) = slurm::place::missing() {
+            println!("skipped: {missing}");
+            return None;
+        }
+        let tools = Place::new();
+        let log = tools.inside("calls").display().to_string();
+        // Not the parent but a child of the daemon traces it, so that the daemon can be stopped as any other.
+        let strace = ["strace", "-D", "-ff", "-qq", "-s", "256", "-o", &log];
+        if !tools.command("strace").args(&strace[1..]).arg("true").status().is_ok_and(|status| status.success()) {
+            println!("skipped: strace is missing, or may not trace here");
+            return None;
+        }
+        let (Some(before), Some(after)) = (marker(&tools, "begin", BEGIN), marker(&tools, "end", END)) else {
+            println!("skipped: no C compiler for the plugins that mark where ours begins and ends");
+            return None;
+        };
+        let line = |plugin: PathBuf| format!("required {}", plugin.display());
+        let setup = Setup { other_plugins: (line(before), line(after)), ..setup.daemon_prefix(&strace) };
+        Some(Self { cluster: Cluster::start(setup)?, tools })
+    }
+
+    /// Runs a step; for each task the system calls of our `task_init`.
+    fn calls(&self, words: &[&str]) -> Vec<Vec<String>> {
+        self.cluster.run("srun", words, &[]).fine();
+        let logs = std::fs::read_dir(self.tools.outside("")).unwrap().flatten().map(|entry| entry.path());
+        let logs =
+            logs.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("calls.")));
+        logs.filter_map(|log| between(&std::fs::read_to_string(log).unwrap())).collect()
+    }
+}
+
+/// The lines between the marks; `None` where there are none.
+fn between(log: &str) -> Option<Vec<String>> {
+    let lines = || log.lines().filter(|line| !line.starts_with("---"));
+    let begin = lines().position(|line| line.contains(BEGIN))?;
+    let ours = lines().skip(begin + 1).take_while(|line| !line.contains(END));
+    assert!(log.contains(END), "our task_init did not come back:\n{log}");
+    Some(ours.map(str::to_owned).collect())
+}
+
+/// Compiles a plugin whose `task_init` looks for a file that is not there.
+fn marker(tools: &Place, name: &str, path: &str) -> Option<PathBuf> {
+    let (major, minor) = slurm::conf::release(tools);
+    let source = format!(
+        "#include <unistd.h>\nconst char plugin_name[] = \"{name}\", plugin_type[] = \"spank\";\n\
+         const unsigned int plugin_version = {version}, spank_plugin_version = 1;\n\
+         int slurm_spank_task_init(void *spank, int argc, char **argv) {{ (void)!access(\"{path}\", F_OK); return 0; }}\n",
+        version = (major << 16) | (minor << 8)
+    );
+    tools.write(&format!("{name}.c"), &source);
+    let (from, to) = (tools.outside(&format!("{name}.c")), tools.outside(&format!("lib/{name}.so")));
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(to).arg(from).status();
+    compiled.is_ok_and(|status| status.success()).then(|| tools.inside(&format!("lib/{name}.so")))
+}
