@@ -16,9 +16,6 @@ use gpu_tune_engine::{Code, CpuSet, Notice, trusted};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The shim has 10 KB.
-const SHIM_MAX: u64 = 1 << 20;
-
 /// What a step's launchers need to know.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
@@ -45,8 +42,8 @@ impl Default for Launch {
 
 /// As root: whether the shim may be put into other people's processes.
 pub(crate) fn find_shim(site: &SiteConfig) -> Result<PathBuf, Notice> {
-    match trusted::read(&site.shim, SHIM_MAX) {
-        Ok(_) => Ok(site.shim.clone()),
+    match trusted::check(&site.shim) {
+        Ok(()) => Ok(site.shim.clone()),
         Err(error) => {
             let message = format!("the ranks of launchers are not bound: {}", crate::logging::chain(&error));
             let help = error.help().unwrap_or_else(|| "name the shim in plugstack.conf: `shim=PATH`".to_owned());
