@@ -8,6 +8,8 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
     reason = "a part of the tests: whatever goes wrong ends it"
 )]
 

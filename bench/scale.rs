@@ -66,7 +66,12 @@ fn describe(cluster: &Cluster, cpus: u32) {
 }
 
 fn words(nodes: usize, tasks: u32, tuned: bool) -> Vec<String> {
-    let mut words = vec![format!("-N{nodes}"), format!("--ntasks-per-node={tasks}"), "--gpus-per-node=8".to_owned()];
+    let mut words = vec![
+        format!("-N{nodes}"),
+        format!("-n{}", nodes as u32 * tasks),
+        format!("--ntasks-per-node={tasks}"),
+        "--gpus-per-node=8".to_owned(),
+    ];
     words.extend(tuned.then(|| "--gpu-tune=h200".to_owned()));
     words.push("true".to_owned());
     words
