@@ -270,8 +270,7 @@ mod tests {
         for package in &tree.packages {
             assert_eq!((package.nodes.len(), package.hanging.memory.len()), (1, 8));
         }
-        let ids: Vec<String> =
-            alike(&tree.packages[1].hanging.memory).iter().map(|(ids, _)| ids.to_string()).collect();
+        let ids: Vec<String> = alike(&tree.packages[1].hanging.memory).iter().map(|(ids, _)| ids.to_string()).collect();
         assert_eq!(ids, ["12", "13-19"]);
     }
 

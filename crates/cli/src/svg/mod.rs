@@ -191,7 +191,8 @@ mod tests {
     #[test]
     fn cores_tell_their_rank_and_what_is_not_used_or_not_allowed() {
         let text = step(&hgx(), vec![owner(0, "0-3", false), owner(1, "2-5", false)]);
-        for (core, whose) in [(0, "rank 0"), (3, "rank 0, rank 1"), (5, "rank 1"), (9, "not used"), (16, "not of this step")]
+        for (core, whose) in
+            [(0, "rank 0"), (3, "rank 0, rank 1"), (5, "rank 1"), (9, "not used"), (16, "not of this step")]
         {
             let cpus = if core < 16 { format!("{core},{}", core + 112) } else { "16,128".to_owned() };
             assert!(text.contains(&format!("<title>core {core}: CPUs {cpus}: {whose}</title>")), "core {core}");
