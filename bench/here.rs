@@ -16,7 +16,7 @@ pub(crate) fn describe(root: &Path, load: String, rounds: usize) -> String {
     let model = model.map_or("unknown processor", |(_, model)| model);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let cpus = crate::slurm::machine::online_cpus();
-    let (slurm, date) = (said(root, "srun", &["-V"]), said(root, "date", &["-u", "+%Y-%m-%d %H:%M UTC"]));
+    let (slurm, date) = (said(root, "slurmd", &["-V"]), said(root, "date", &["-u", "+%Y-%m-%d %H:%M UTC"]));
     let commit = said(root, "git", &["describe", "--always", "--dirty"]);
     format!(
         "{date}, {model}, {cpus} CPUs, Linux {}, {slurm}, gpu-tune {commit}, load {load} at the start; `make bench` with {rounds} \

@@ -50,17 +50,21 @@ fn tell_step(handle: &Handle<'_>, step: &Step, layout: &Layout) {
     tell(step, &step.notices);
     tell(step, &step.failed);
     tell(step, &layout.notices);
-    let tasks = step.board.as_ref().map(|board| finished(step, layout, board)).unwrap_or_default();
+    let table = step.verbose || step.dry_run;
+    // The other tasks' plans are made anew here. Where nothing is told of them, this task has not the time.
+    let told = |record: &Record| table || !record.outcome.is_fine();
+    let tasks = step.board.as_ref().map(|board| finished(step, layout, board, told)).unwrap_or_default();
     refused(&tasks).iter().for_each(warn_user);
-    if step.verbose || step.dry_run {
+    if table {
         tell_table(handle, step, &tasks);
     }
 }
 
-/// Every task's plan and what became of it.
-fn finished(step: &Step, layout: &Layout, board: &Board) -> Vec<(TaskPlan, Record)> {
-    let task = |id: u32| board.read(id).map(|record| (select(layout, id, &own(record), record.turn), record));
-    (0..step.request.tasks).filter_map(task).collect()
+/// The plan of every task whose record is wanted, and what became of it.
+fn finished(step: &Step, layout: &Layout, board: &Board, wanted: impl Fn(&Record) -> bool) -> Vec<(TaskPlan, Record)> {
+    let records = (0..step.request.tasks).filter_map(|id| board.read(id).map(|record| (id, record)));
+    let plan = |(id, record): (u32, Record)| (select(layout, id, &own(record), record.turn), record);
+    records.filter(|(_, record)| wanted(record)).map(plan).collect()
 }
 
 fn own(record: Record) -> Own {
