@@ -1,5 +1,5 @@
 //! Plans for every machine of the shared collection, when it is there: read by discovery, planned by the engine, and compared
-//! with the tables in `tests/plans`, which people have read.
+//! with the tables in `tests/plans`: whoever changes one must have read it and mean it.
 #![cfg(test)]
 
 use gpu_tune_discover::read_xml;
