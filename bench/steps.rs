@@ -2,7 +2,8 @@
 //!
 //! One Slurm serves all of them: slurmstepd and srun read plugstack.conf anew for each step, so it is put in place before each
 //! run, outside of the time that is taken. Steps run inside one allocation; otherwise the scheduler's pause between two jobs
-//! would be most of what is measured. Each round runs every kind once, and each round begins with another one.
+//! would be most of what is measured. All tasks see all GPUs of their step: otherwise each would try which ones it may open, and the
+//! kernel takes milliseconds to find that nobody drives a stand-in. Each round runs every kind once, and each round begins with another one.
 
 use crate::files;
 use crate::own::{self, Hooks};
@@ -204,7 +205,7 @@ impl<'a> Bench<'a> {
     }
 
     fn words(kind: &Kind, tasks: u32) -> Vec<String> {
-        let mut words = vec![format!("-n{tasks}"), "-c1".to_owned(), "--gpus-per-task=1".to_owned()];
+        let mut words = vec![format!("-n{tasks}"), "-c1".to_owned(), format!("--gpus={tasks}")];
         words.extend(kind.options.iter().map(|word| (*word).to_owned()));
         words.extend(kind.through.iter().cloned());
         words.push("true".to_owned());
