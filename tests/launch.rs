@@ -350,8 +350,14 @@ fn ranks_of_a_real_mpirun_are_bound() {
     let probe = cluster.probe_path();
     // The node's name is not this host's, so mpirun would start its daemon there with an srun of its own.
     let local = ["--mca", "ras", "^slurm", "--mca", "plm", "isolated"];
-    let mpirun = [&["/usr/bin/mpirun", "--allow-run-as-root", "--oversubscribe"], &local[..], &["-np", "2", &probe]];
-    let out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200"], &mpirun.concat()].concat(), &[]);
+    // A file for each rank: mpirun forwards what they print in pieces of 4 KiB, and so mixes longer lines.
+    let said = cluster.place.inside("said").display().to_string();
+    let rank = format!("exec {probe} > {said}.$OMPI_COMM_WORLD_LOCAL_RANK");
+    let mpirun = [&["/usr/bin/mpirun", "--allow-run-as-root", "--oversubscribe"], &local[..], &["-np", "2"]].concat();
+    let rank = ["sh", "-c", &rank];
+    let mut out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200"], &mpirun, &rank].concat(), &[]);
+    let file = |rank: u32| cluster.place.outside(&format!("said.{rank}"));
+    out.stdout = [0, 1].map(|rank| std::fs::read_to_string(file(rank)).unwrap()).concat();
     let mut ranks = out.witnesses();
     ranks.sort_by_key(|rank| rank.env["OMPI_COMM_WORLD_LOCAL_RANK"].clone());
     assert_eq!((ranks[0].cpus.clone(), ranks[1].cpus.clone()), (near(0), near(1)), "{}", out.stderr);
