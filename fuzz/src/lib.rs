@@ -4,7 +4,7 @@
 //! From the repository's root, with what the package manager calls libhwloc-dev:
 //!
 //! ```sh
-//! cargo +nightly run --manifest-path fuzz/Cargo.toml --bin seeds
+//! cargo +nightly run --manifest-path fuzz/Cargo.toml --example seeds
 //! cargo +nightly fuzz run -O snapshot -- -max_total_time=600 -max_len=65536
 //! cargo +nightly fuzz run -O xml -- -max_total_time=600 -max_len=65536
 //! ```
