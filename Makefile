@@ -10,7 +10,7 @@ SLURM_PACKAGES := slurmctld slurmd slurm-client munge strace
 LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
 BENCH_PACKAGES := numactl
 
-.PHONY: all build test bench demo lint deny memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
+.PHONY: all build test bench demo lint deny endure memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
 
 all: build
 
@@ -73,6 +73,10 @@ lint: build-packages
 deny:
 	command -v cargo-deny >/dev/null || $(CARGO) install --locked --quiet cargo-deny
 	$(CARGO) deny check licenses bans sources
+
+## endure: two hundred steps, kills while starting, edits and restarts on one node; a minute and a half
+endure: test-packages
+	$(CARGO) test --test long_life -- --ignored
 
 ## memcheck: srun and slurmstepd with the plugin under valgrind; a minute or two
 memcheck: test-packages

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 const STEP: [&str; 4] = ["-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"];
 
 #[test]
+#[ignore = "a minute and a half: `make endure`"]
 fn a_node_stays_as_it_was_through_everything() {
     // A task that has not yet become its command misses the first signal; Slurm sends the second so many seconds later.
     let Some(mut cluster) = Cluster::start(Setup::default().more("KillWait=2")) else { return };
