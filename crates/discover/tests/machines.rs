@@ -131,7 +131,7 @@ fn what_hwloc_itself_refuses_is_an_error_and_no_panic() {
     for text in [
         "<topology version=\"2.0\"></topology>",
         "<topology version=\"9.0\"><object type=\"Machine\"/></topology>",
-        "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" cpuset=\"0x0\" nodeset=\"0x0\"/></topology>",
+        "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\" cpuset=\"0x0\" complete_cpuset=\"0x0\"/></topology>",
         "<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\"><object type=\"Nonsense\"/></object></topology>",
     ] {
         let message = said(text.as_bytes());
