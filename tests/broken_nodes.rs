@@ -39,11 +39,15 @@ fn only_environment(out: &Output, told: &str) {
 struct Mounted {
     slurmd: String,
     dir: PathBuf,
+    /// The same directory below slurmd's root, which is a tree's where its Slurm runs in one.
+    inside: PathBuf,
 }
 
 impl Mounted {
     fn on_state(cluster: &Cluster, options: &str) -> Option<Self> {
-        let mounted = Self { slurmd: cluster.pid("slurmd").to_string(), dir: cluster.state_dir() };
+        let dir = cluster.state_dir();
+        let inside = dir.strip_prefix(cluster.place.root()).unwrap().to_owned();
+        let mounted = Self { slurmd: cluster.pid("slurmd").to_string(), dir, inside };
         if mounted.there(&["mount", "-t", "tmpfs", "-o", options, "none"]) {
             return Some(mounted);
         }
@@ -59,8 +63,7 @@ impl Mounted {
 
     /// The directory as slurmd sees it.
     fn dir(&self) -> PathBuf {
-        let root = PathBuf::from(format!("/proc/{}/root", self.slurmd));
-        root.join(self.dir.strip_prefix("/").unwrap())
+        Path::new("/proc").join(&self.slurmd).join("root").join(&self.inside)
     }
 }
 
