@@ -4,10 +4,10 @@
 //! missing snapshot here, never a missing slurmd or slurmstepd.
 #![forbid(unsafe_code)]
 
-use crate::logging::chain;
 use gpu_tune_engine::os::linux::{alone, detach, kill_session};
 use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
 use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::text::chain;
 use gpu_tune_engine::text::shown_up_to;
 use gpu_tune_engine::trusted::{self, TrustError};
 use gpu_tune_engine::{Code, Machine, Notice};

@@ -3,12 +3,12 @@
 
 use crate::spank::Handle;
 use crate::step::Step;
-use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NCCL_CONF_MAX, NcclConf, Outcome, RankValues};
+use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NcclConf, Outcome, RankValues};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::plan::TaskPlan;
 use gpu_tune_engine::profile::Skipped;
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{Code, CpuSet, Notice, text, trusted};
+use gpu_tune_engine::{Code, CpuSet, Notice, text};
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -103,13 +103,8 @@ fn shown(value: &OsStr) -> String {
 
 /// The host's settings of NCCL, if root alone can have written it: its values are set in containers.
 pub(crate) fn nccl_conf() -> NcclConf {
-    match trusted::read(Path::new(NCCL_CONF), NCCL_CONF_MAX) {
-        Ok(bytes) => NcclConf::parse(&bytes),
-        Err(error) => {
-            if !error.is_missing() {
-                log::info!("not used: {error}");
-            }
-            NcclConf::default()
-        }
-    }
+    NcclConf::load(Path::new(NCCL_CONF)).unwrap_or_else(|error| {
+        log::info!("not used: {error}");
+        NcclConf::default()
+    })
 }

@@ -45,7 +45,7 @@ pub(crate) fn find_shim(site: &SiteConfig) -> Result<PathBuf, Notice> {
     match trusted::check(&site.shim) {
         Ok(()) => Ok(site.shim.clone()),
         Err(error) => {
-            let message = format!("the ranks of launchers are not bound: {}", crate::logging::chain(&error));
+            let message = format!("the ranks of launchers are not bound: {}", gpu_tune_engine::text::chain(&error));
             let help = error.help().unwrap_or_else(|| "name the shim in plugstack.conf: `shim=PATH`".to_owned());
             Err(Notice::new(Code::NoShim, message).help(help))
         }

@@ -65,17 +65,6 @@ pub(crate) fn help(text: Option<&str>) {
     }
 }
 
-/// An error with its causes: `a: b: c`.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
-}
-
 /// A fault of our own, for the user.
 pub(crate) fn internal(hook: &str, what: &str) -> Notice {
     let notice = Notice::new(Code::Internal, format!("internal fault in `{hook}`: {what}; the job goes on"));

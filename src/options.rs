@@ -5,10 +5,11 @@
 //! plugstack.conf. Slurm does most of that itself once `GPU_TUNE` is in the variable it uses for options.
 #![forbid(unsafe_code)]
 
-use crate::logging::{chain, help, user_line};
+use crate::logging::{help, user_line};
 use crate::spank::own_env;
 use gpu_tune_engine::profile::Catalog;
 use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
+use gpu_tune_engine::text::chain;
 use std::ffi::{CStr, OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;

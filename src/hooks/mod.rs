@@ -7,9 +7,10 @@ mod srun;
 mod stepd;
 
 use crate::guard::Panicked;
-use crate::logging::{self, chain, help};
+use crate::logging::{self, help};
 use crate::spank::{Handle, Program};
 use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::text::chain;
 
 /// After the plugin is loaded, in every program.
 pub(crate) fn init(handle: &Handle<'_>) {

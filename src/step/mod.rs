@@ -11,7 +11,6 @@ pub(crate) mod wish;
 
 use crate::devices::Namespace;
 use crate::launch::Launch;
-use crate::logging::chain;
 use crate::spank::Handle;
 use crate::{discovery, environment, launch};
 use board::Board;
@@ -21,6 +20,7 @@ use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Binding, Layout, Mode, Request};
 use gpu_tune_engine::profile::{Catalog, Memlock, Resolved};
 use gpu_tune_engine::spec::{Choice, CpuPolicy, Lock, MemPolicy, SiteConfig, Smt, Spec};
+use gpu_tune_engine::text::chain;
 use gpu_tune_engine::text::shown;
 use gpu_tune_engine::tune::{Host, Tuned, tune};
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice};

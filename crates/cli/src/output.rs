@@ -2,8 +2,8 @@
 
 use crate::CliError;
 use gpu_tune_engine::Notice;
+use gpu_tune_engine::text::chain;
 use serde::Serialize;
-use std::error::Error;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -46,18 +46,6 @@ pub fn note(line: &str) {
 /// Prints an error with the whole chain of its causes to stderr.
 pub fn complain(error: &CliError) {
     say("error", &chain(error), error.help());
-}
-
-/// An error with its causes: `a: b: c`.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 /// Nobody can be told where stderr is closed: the exit status still says it.

@@ -4,6 +4,17 @@
 /// The most characters of somebody's text that a message quotes.
 const SHOWN: usize = 64;
 
+/// An error with its causes: `a: b: c`.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}
+
 /// Somebody's text as a message may quote it: cut to 64 characters, control characters escaped, so that a hostile text can
 /// neither flood a log nor play with a terminal.
 pub fn shown(text: &str) -> String {

@@ -6,7 +6,7 @@
 use super::builtin::BUILTIN;
 use super::{Finding, Kind, Profile, ProfileError, Source, bounds};
 use crate::spec::{Choice, RESERVED, SiteConfig, Spec, is_name};
-use crate::text::shown;
+use crate::text::{chain, shown};
 use crate::trusted::{self, TrustError};
 use crate::{Code, Notice};
 use std::borrow::Cow;
@@ -208,7 +208,7 @@ fn with_import((profile, mut findings): (Option<Profile>, Vec<Finding>)) -> (Opt
         Ok(bytes) => bytes,
         Err(error) => {
             let kind = if error.is_missing() { Kind::Warning } else { Kind::Error };
-            let (file, message) = (profile.source.file.clone(), format!("nothing is imported: {}", told(&error)));
+            let (file, message) = (profile.source.file.clone(), format!("nothing is imported: {}", chain(&error)));
             findings.push(Finding { kind, file, line: import.line, column: 1, width: 1, message, help: error.help() });
             return ((kind == Kind::Warning).then_some(profile), findings);
         }
@@ -222,22 +222,11 @@ fn with_import((profile, mut findings): (Option<Profile>, Vec<Finding>)) -> (Opt
 }
 
 fn untrusted(error: &TrustError) -> Notice {
-    let notice = Notice::new(Code::Profile, format!("only built-in profiles are used: {}", told(error)));
+    let notice = Notice::new(Code::Profile, format!("only built-in profiles are used: {}", chain(error)));
     match error.help() {
         Some(help) => notice.help(help),
         None => notice,
     }
-}
-
-/// An error with its causes.
-pub(super) fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }
 
 /// The loop that a line of profiles closes by inheriting `name`, which is already in it.

@@ -24,7 +24,7 @@ pub fn check(catalog: &Catalog, name: &str) -> Vec<Finding> {
 
 /// A fault of the file as a whole, or of its `inherits`.
 fn whole(entry: &Entry, line: usize, error: &ProfileError) -> Finding {
-    let message = super::catalog::told(error);
+    let message = crate::text::chain(error);
     Finding {
         kind: Kind::Error,
         file: entry.source().file.clone(),

@@ -1,12 +1,12 @@
 //! Puts profiles and layers on top of each other and keeps what applies to a step.
 
-use super::catalog::told;
 use super::known::{self, Trait};
 use super::rule::Slot;
 use super::{Catalog, Facts, Finding, Kind, Memlock, Origin, Profile, ProfileError, Rule, auto, lock};
 use crate::fabric::AddressRange;
 use crate::plan::Binding;
 use crate::spec::{Choice, CpuPolicy, Keys, Lock, Rendezvous, SiteConfig, Spec};
+use crate::text::chain;
 use crate::{Code, Notice, PciAddress};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ impl Catalog {
             // A locked `off` must not be had by naming what does not exist.
             (Err(error), Some(default)) if site.locked(Lock::Off) && asked != *default => {
                 let mut resolved = self.stack(default, site, facts)?;
-                let told = format!("{}: the cluster's default is used", told(&error));
+                let told = format!("{}: the cluster's default is used", chain(&error));
                 resolved.iter_mut().for_each(|resolved| resolved.notices.push(Notice::new(Code::Profile, &*told)));
                 resolved
             }
@@ -104,7 +104,7 @@ impl Catalog {
                 Ok(line) => stack.put(&line)?,
                 Err(error) if site.strict => return Err(error),
                 Err(error) => {
-                    stack.out.notices.push(Notice::new(Code::Profile, format!("`fabric=`: {}", told(&error))))
+                    stack.out.notices.push(Notice::new(Code::Profile, format!("`fabric=`: {}", chain(&error))))
                 }
             }
         }

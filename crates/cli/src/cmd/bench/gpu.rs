@@ -5,6 +5,7 @@ use super::measure::in_turns;
 use super::places::around;
 use super::{Row, share};
 use crate::{output, words};
+use gpu_tune_engine::text::chain;
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -68,5 +69,5 @@ fn skipped(index: usize, why: &str) -> Notice {
 
 /// Why memory is measured instead.
 pub(super) fn not_measured(error: &CudaError) -> Notice {
-    Notice::new(Code::Discovery, format!("no GPU can be measured, so memory is: {}", output::chain(error)))
+    Notice::new(Code::Discovery, format!("no GPU can be measured, so memory is: {}", chain(error)))
 }

@@ -25,6 +25,7 @@ mod slurm;
 use crate::source::Source;
 use crate::style::Style;
 use crate::{CliError, output};
+use gpu_tune_engine::text::chain;
 use gpu_tune_engine::{Machine, Notice};
 use host::Host;
 use line::State;
@@ -88,7 +89,7 @@ fn node(args: &Args) -> Node {
     let slurm = slurm::Conf::find(&host, args.slurm_conf.as_deref());
     Node {
         plugstack: plugstack::Plugstack::read(&host, slurm.as_ref()),
-        machine: args.source.read().map_err(|error| output::chain(&error)),
+        machine: args.source.read().map_err(|error| chain(&error)),
         replayed: args.source.topology.is_some(),
         slurm,
         host,

@@ -3,10 +3,11 @@
 use super::Node;
 use super::line::Line;
 use super::plugstack::Entry;
-use crate::{output, words};
+use crate::words;
 use gpu_tune_engine::profile::{Catalog, Kind};
 use gpu_tune_engine::snapshot::{self, Key};
 use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::text::chain;
 use gpu_tune_engine::trusted;
 use std::path::Path;
 
@@ -61,7 +62,7 @@ fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> SiteConfig {
             site
         }
         Err(error) => {
-            lines.push(Line::fail("words", output::chain(&error)).fix_if(error.help()));
+            lines.push(Line::fail("words", chain(&error)).fix_if(error.help()));
             SiteConfig::default()
         }
     }
@@ -74,7 +75,7 @@ fn file(node: &Node, subject: &'static str, path: &Path) -> Line {
         Err(error) if error.is_missing() => {
             Line::fail(subject, format!("{} is not there", path.display())).fix("`make install`, or the package")
         }
-        Err(error) => Line::fail(subject, output::chain(&error)).fix_if(error.help()),
+        Err(error) => Line::fail(subject, chain(&error)).fix_if(error.help()),
     }
 }
 
@@ -128,7 +129,7 @@ fn kept(node: &Node, site: &SiteConfig) -> Line {
     let key = Key::of_this_host(node.host.root());
     match snapshot::load(&node.host.path(&site.state), &key) {
         Ok(machine) => Line::ok(subject, words::summary(&machine)),
-        Err(error) => Line::warn(subject, format!("{}: the first step has to wait for one", output::chain(&error)))
+        Err(error) => Line::warn(subject, format!("{}: the first step has to wait for one", chain(&error)))
             .fix(error.help().unwrap_or_else(|| "`gpu-tune snapshot` as root".to_owned())),
     }
 }
@@ -139,7 +140,7 @@ fn profiles(node: &Node, site: &SiteConfig) -> Vec<Line> {
     let mut lines: Vec<Line> = notices.iter().map(|notice| Line::fail(subject, &notice.message)).collect();
     for (name, entry) in catalog.entries().filter(|(_, entry)| !entry.source().builtin) {
         if let Err(error) = catalog.lineage(name) {
-            lines.push(Line::fail(subject, output::chain(&error)).fix("`gpu-tune profile check` tells all"));
+            lines.push(Line::fail(subject, chain(&error)).fix("`gpu-tune profile check` tells all"));
         }
         for finding in entry.findings(name).iter().filter(|finding| finding.kind != Kind::Error) {
             lines.push(Line::warn(subject, finding.to_string()).fix_if(finding.help.clone()));

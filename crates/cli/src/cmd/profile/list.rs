@@ -4,6 +4,7 @@ use super::Profiles;
 use crate::json::{ProfileEntry, ProfileList, SCHEMA};
 use crate::{CliError, output, words};
 use gpu_tune_engine::profile::Catalog;
+use gpu_tune_engine::text::chain;
 use std::process::ExitCode;
 
 /// Options of `gpu-tune profile list`.
@@ -30,7 +31,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn entries(catalog: &Catalog) -> Vec<ProfileEntry> {
     let entry = |(name, entry): (&str, &gpu_tune_engine::profile::Entry)| {
         let profile = entry.profile(name);
-        let error = profile.as_ref().err().map(|error| output::chain(error));
+        let error = profile.as_ref().err().map(|error| chain(error));
         let profile = profile.ok();
         ProfileEntry {
             name: name.to_owned(),
