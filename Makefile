@@ -10,7 +10,7 @@ SLURM_PACKAGES := slurmctld slurmd slurm-client munge strace
 LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
 BENCH_PACKAGES := numactl
 
-.PHONY: all build test bench demo lint deny endure memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
+.PHONY: all build test arm-test bench demo lint deny endure memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
 
 all: build
 
@@ -82,6 +82,10 @@ endure: test-packages
 memcheck: test-packages
 	@tests/install-packages valgrind
 	$(CARGO) test --test memory -- --ignored --nocapture
+
+## arm-test: the workspace built with Debian's Rust on an emulated arm64 machine, and its tests; an hour or two on two CPUs
+arm-test:
+	tests/arm/test
 
 ## vm-test: real Slurm on a virtual node with two sockets, where memory really moves (QEMU, no KVM; a quarter of an hour)
 vm-test: build

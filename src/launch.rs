@@ -14,7 +14,9 @@ use gpu_tune_engine::profile::Resolved;
 use gpu_tune_engine::spec::{Rendezvous, SiteConfig};
 use gpu_tune_engine::{Code, CpuSet, Notice, trusted};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// What a step's launchers need to know.
 #[derive(Debug, Clone)]
@@ -91,12 +93,7 @@ impl Launch {
             let help = "let Slurm make the container (pyxis, `--container`), or run `gpu-tune exec` inside it";
             return Err(Notice::new(Code::NoShim, message).help(help));
         }
-        // In the task's own mount namespace: a container may not have the file, and the loader of each of its programs would
-        // complain.
-        if !shim.is_file() {
-            let message = format!("the ranks of launchers are not bound: the task does not see `{}`", shim.display());
-            return Err(Notice::new(Code::NoShim, message).help("mount the file into the container, at the same path"));
-        }
+        can_be_loaded(shim)?;
         let var = |name: &str| handle.getenv(name).map(OsString::into_encoded_bytes);
         Ok(Some((plan_text::encode(cpus, var, &plan.ranks), shim)))
     }
@@ -127,6 +124,21 @@ impl Launch {
             Gpus { here, even: self.total_gpus.is_none_or(|total| total == of_node.saturating_mul(place.nodes)) };
         rendezvous::for_launcher(self.rendezvous, self.command, gpus, &place, user)
     }
+}
+
+/// Whether the loader will find the shim, asked as the task's user in the task's mount namespace: a container may lack the file,
+/// its directory may be closed. The loader of each program would complain.
+fn can_be_loaded(shim: &Path) -> Result<(), Notice> {
+    let opened = File::open(shim).and_then(|file| file.metadata());
+    let (why, help) = match opened {
+        Ok(meta) if meta.is_file() => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            ("may not read", "the file and the way to it must be open to all users: `chmod a+rX`")
+        }
+        _ => ("does not see", "mount the file into the container, at the same path"),
+    };
+    let message = format!("the ranks of launchers are not bound: the task {why} `{}`", shim.display());
+    Err(Notice::new(Code::NoShim, message).help(help))
 }
 
 /// In srun: lets the nodes know.

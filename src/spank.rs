@@ -37,7 +37,6 @@ pub(crate) struct Handle<'a> {
     inner: SpankHandle<'a>,
 }
 
-#[allow(dead_code, reason = "launchers need the step's numbers and command")]
 impl Handle<'_> {
     pub(crate) fn program(&self) -> Program {
         match self.inner.context() {

@@ -5,6 +5,7 @@
 mod slurm;
 
 use gpu_tune_engine::snapshot;
+use slurm::discovery::NVML;
 use slurm::run::Output;
 use slurm::{Cluster, Setup};
 use std::os::unix::fs::PermissionsExt;
@@ -12,11 +13,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const STEP: [&str; 5] = ["-wn1", "-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"];
-
-/// Two GPUs as the stand-in NVML tells them, GPU 0 near CPU 1 and GPU 1 near CPU 0.
-const NVML: &str = r#"{ "driver": "550.54.15", "gpus": [
-    { "pci": "00000000:4E:00.0", "uuid": "GPU-0", "model": "NVIDIA H200", "minor": 0, "cpus": "1", "nodes": "0" },
-    { "pci": "00000000:4F:00.0", "uuid": "GPU-1", "model": "NVIDIA H200", "minor": 1, "cpus": "0", "nodes": "0" } ] }"#;
 
 #[track_caller]
 fn bound(out: &Output) {
@@ -73,10 +69,6 @@ impl Drop for Mounted {
     }
 }
 
-fn forget_snapshot(cluster: &Cluster) {
-    let _ = std::fs::remove_file(cluster.state_dir().join(snapshot::FILE_NAME));
-}
-
 fn names(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -100,12 +92,12 @@ fn two_slurmd_share_a_state_directory(cluster: &Cluster) {
     cluster.wait_for_snapshot();
     let both = cluster.probe(&["-N2", "-n4", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"], &[]).fine();
     assert_eq!(both.witnesses().len(), 4);
-    forget_snapshot(cluster);
+    cluster.forget_snapshot();
     // Both nodes find nothing at the same time, and both write.
     let both = cluster.probe(&["-N2", "-n4", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"], &[]).fine();
     assert!(both.witnesses().iter().all(|task| task.policy == 1), "{both:#?}");
     assert_eq!(both.stderr, "");
-    assert_eq!(names(&cluster.state_dir()), [snapshot::FILE_NAME], "half a file is left");
+    assert_eq!(cluster.state_files(), [snapshot::FILE_NAME], "half a file is left");
 }
 
 fn a_snapshot_of_another_boot_is_made_anew(cluster: &Cluster) {
@@ -141,33 +133,22 @@ fn nvml_may_be_missing_broken_or_silent(cluster: &Cluster) {
     ];
     for (name, broken, told) in cases {
         println!("NVML's library: {name}");
-        forget_snapshot(cluster);
+        cluster.forget_snapshot();
         std::fs::remove_file(&library).unwrap();
         broken.into_iter().for_each(|bytes| std::fs::write(&library, bytes).unwrap());
         only_environment(&cluster.probe(&STEP, &[]).fine(), told);
     }
     std::fs::write(&library, &good).unwrap();
-    forget_snapshot(cluster);
+    cluster.forget_snapshot();
     cluster.place.write("lib/libnvidia-ml.so.1.json", r#"{ "hang": "nvmlInit_v2", "gpus": [] }"#);
     only_environment(&cluster.probe(&STEP, &[]).fine(), told);
     cluster.place.write("lib/libnvidia-ml.so.1.json", NVML);
-    forget_snapshot(cluster);
+    cluster.forget_snapshot();
     bound(&cluster.probe(&STEP, &[]).fine());
 }
 
-/// Puts a shell script in the place of the command, which it finds as `$REAL`.
-fn command(cluster: &Cluster, script: &str) {
-    let (path, real) = (cluster.place.outside("bin/gpu-tune"), cluster.place.outside("bin/real-gpu-tune"));
-    if !real.exists() {
-        std::fs::copy(&path, &real).unwrap();
-    }
-    let real = cluster.place.inside("bin/real-gpu-tune").display().to_string();
-    cluster.place.script("bin/gpu-tune", &format!("REAL={real}\n{script}"));
-    forget_snapshot(cluster);
-}
-
 fn a_node_without_sys_runs_jobs(cluster: &Cluster) {
-    command(cluster, "exec unshare -m sh -c 'mount -t tmpfs none /sys && exec \"$@\"' sh $REAL \"$@\"");
+    cluster.command_is("exec unshare -m sh -c 'mount -t tmpfs none /sys && exec \"$@\"' sh $REAL \"$@\"");
     let out = cluster.probe(&STEP, &[]).fine();
     for task in out.witnesses() {
         assert_eq!(task.var("NCCL_DEBUG"), Some("WARN"));
@@ -176,18 +157,17 @@ fn a_node_without_sys_runs_jobs(cluster: &Cluster) {
 }
 
 fn what_discovery_started_dies_with_it(cluster: &Cluster) {
-    command(cluster, "sleep 4321 & sleep 4321");
+    cluster.command_is("sleep 4321 & sleep 4321");
     only_environment(&cluster.probe(&STEP, &[]).fine(), "did not end within 3 s");
     let left = Command::new("pgrep").args(["-f", "^sleep 4321"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
     // Whoever ends in time may leave somebody behind who keeps its standard error.
-    command(cluster, "echo broken >&2; sleep 6 & exit 1");
+    cluster.command_is("echo broken >&2; sleep 6 & exit 1");
     only_environment(&cluster.probe(&STEP, &[]).fine(), "ended with exit status: 1: broken");
 }
 
 fn a_command_that_keeps_talking_is_not_listened_to_for_ever(cluster: &Cluster) {
-    command(
-        cluster,
+    cluster.command_is(
         "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '%0200d\\033[31m%%s%%n\\n' $i >&2; done; exit 1",
     );
     let out = cluster.probe(&STEP, &[]).fine();
@@ -196,11 +176,11 @@ fn a_command_that_keeps_talking_is_not_listened_to_for_ever(cluster: &Cluster) {
 }
 
 fn a_library_that_others_could_have_written_is_not_loaded(cluster: &Cluster) {
-    command(cluster, "exec $REAL \"$@\"");
+    cluster.command_is("exec $REAL \"$@\"");
     bound(&cluster.probe(&STEP, &[]).fine());
     let library = cluster.place.outside("lib/libnvidia-ml.so.1");
     std::fs::set_permissions(&library, std::fs::Permissions::from_mode(0o777)).unwrap();
-    forget_snapshot(cluster);
+    cluster.forget_snapshot();
     only_environment(&cluster.probe(&STEP, &[]).fine(), "can be written by others (mode 0777)");
     std::fs::set_permissions(&library, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

@@ -3,13 +3,9 @@
 
 mod slurm;
 
+use slurm::discovery::NVML;
 use slurm::{Cluster, Setup};
 use std::path::Path;
-
-/// Two GPUs as the stand-in NVML tells them.
-const NVML: &str = r#"{ "driver": "550.54.15", "gpus": [
-    { "pci": "00000000:4E:00.0", "uuid": "GPU-0", "model": "NVIDIA H200", "minor": 0, "cpus": "1", "nodes": "0" },
-    { "pci": "00000000:4F:00.0", "uuid": "GPU-1", "model": "NVIDIA H200", "minor": 1, "cpus": "0", "nodes": "0" } ] }"#;
 
 #[test]
 fn sixty_four_tasks_on_one_node_share_the_cores_and_hear_one_warning() {
@@ -45,9 +41,7 @@ fn many_short_steps_leave_nothing_behind() {
     salloc(&script);
     assert!(files() <= before + 2, "{before} open files before, {} after", files());
     assert_eq!(children(), "", "slurmd has children that nobody waits for");
-    let state: Vec<_> =
-        std::fs::read_dir(cluster.state_dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(state, ["machine.snapshot"]);
+    assert_eq!(cluster.state_files(), ["machine.snapshot"]);
     cluster.check_alive();
 }
 

@@ -4,16 +4,12 @@
 
 mod slurm;
 
+use slurm::discovery::NVML;
 use slurm::run::Output;
 use slurm::{Cluster, Setup, artifacts};
 use std::os::unix::fs::PermissionsExt;
 
 const STEP: [&str; 4] = ["-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"];
-
-/// Two GPUs as the stand-in NVML tells them, GPU 0 near CPU 1 and GPU 1 near CPU 0.
-const NVML: &str = r#"{ "driver": "550.54.15", "gpus": [
-    { "pci": "00000000:4E:00.0", "uuid": "GPU-0", "model": "NVIDIA H200", "minor": 0, "cpus": "1", "nodes": "0" },
-    { "pci": "00000000:4F:00.0", "uuid": "GPU-1", "model": "NVIDIA H200", "minor": 1, "cpus": "0", "nodes": "0" } ] }"#;
 
 fn masks(out: &Output) -> Vec<String> {
     out.witnesses().iter().map(|task| task.cpus.clone()).collect()
@@ -27,15 +23,6 @@ fn only_environment(out: &Output, told: &str) {
     }
     assert_eq!(out.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", out.stderr);
     assert!(out.stderr.contains(told), "{}", out.stderr);
-}
-
-/// Puts a shell script in the place of the command.
-fn command(cluster: &Cluster, script: &str) {
-    let path = cluster.place.outside("bin/gpu-tune");
-    std::fs::remove_file(&path).unwrap();
-    cluster.place.write("bin/gpu-tune", &format!("#!/bin/sh\n{script}\n"));
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let _ = std::fs::remove_file(cluster.state_dir().join("machine.snapshot"));
 }
 
 #[test]
@@ -117,7 +104,7 @@ fn discovery_that_fails_costs_the_binding_only() {
         ("sleep 60", "did not end within 3 s"),
     ];
     for (script, told) in cases {
-        command(&cluster, script);
+        cluster.command_is(script);
         only_environment(&cluster.probe(&STEP, &[]).fine(), told);
     }
     std::fs::set_permissions(cluster.place.outside("bin/gpu-tune"), std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -132,7 +119,7 @@ fn strict_ends_the_tasks_with_the_reason_and_the_node_stays_up() {
     let Some(mut cluster) = Cluster::start(Setup::default().discovered(NVML).words("strict")) else { return };
     cluster.wait_for_snapshot();
     cluster.probe(&STEP, &[]).fine();
-    command(&cluster, "echo broken >&2; exit 1");
+    cluster.command_is("echo broken >&2; exit 1");
     let out = cluster.run("srun", &[&STEP[..], &["echo", "started"]].concat(), &[]);
     assert_eq!(out.code, 1, "{out:#?}");
     assert!(out.stderr.contains("error: gpu-tune: nothing is known of this node"), "{}", out.stderr);

@@ -11,6 +11,7 @@ use slurm::{Cluster, Setup};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{chown, symlink};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const STEP: [&str; 3] = ["-n2", "-c1", "--gpus-per-task=1"];
@@ -105,22 +106,29 @@ fn odd_options_are_told_harmlessly(cluster: &Cluster) {
         long.as_bytes(),
     ];
     for word in words {
-        for variable in ["GPU_TUNE", OPTION] {
-            let mut command = cluster.command("timeout");
-            command.args(["-k5", "60", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "srun"]);
-            let said = command.args(STEP).arg("true").env(variable, OsStr::from_bytes(word)).output().unwrap();
-            let code = said.status.code().unwrap_or(-1);
-            // Slurm repeats a wrong variable as it is: `Invalid argument (…) for environment variable`.
-            let stderr =
-                String::from_utf8_lossy(&said.stderr).replace(&*format!("({})", String::from_utf8_lossy(word)), "");
-            let out = Output { code, stdout: String::new(), stderr };
-            // The user's own word is refused; what was inherited only warns.
-            assert_eq!(out.code == 0, variable == OPTION, "{variable}={}: {out:#?}", word.escape_ascii());
-            assert!(out.stderr.contains("gpu-tune: "), "{out:#?}");
-            harmless(&out);
-        }
+        let option = [b"--gpu-tune=".as_slice(), word].concat();
+        // The user's own word is refused; what was inherited only warns.
+        assert_ne!(said_of(cluster, word, |srun| srun.arg(OsStr::from_bytes(&option))), 0);
+        assert_ne!(said_of(cluster, word, |srun| srun.env("GPU_TUNE", OsStr::from_bytes(word))), 0);
+        assert_eq!(said_of(cluster, word, |srun| srun.env(OPTION, OsStr::from_bytes(word))), 0);
     }
     assert!(!std::path::Path::new("/tmp/gpu-tune-was-here").exists());
+}
+
+/// The exit status of an srun that gets an odd word in some way, and says so harmlessly.
+#[track_caller]
+fn said_of(cluster: &Cluster, word: &[u8], give: impl FnOnce(&mut Command) -> &mut Command) -> i32 {
+    let mut command = cluster.command("timeout");
+    command.args(["-k5", "60", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "srun"]).args(STEP);
+    let said = give(&mut command).arg("true").output().unwrap();
+    // Slurm itself repeats a wrong word as it is: `Invalid argument (…) for environment variable`, `Invalid --gpu-tune argument: …`.
+    let word = String::from_utf8_lossy(word);
+    let stderr = String::from_utf8_lossy(&said.stderr).replace(&format!("({word})"), "");
+    let stderr = stderr.replace(&format!("argument: {word}"), "");
+    let out = Output { code: said.status.code().unwrap_or(-1), stdout: String::new(), stderr };
+    assert!(out.stderr.contains("gpu-tune: "), "{}: {out:#?}", word.escape_debug());
+    harmless(&out);
+    out.code
 }
 
 fn a_huge_environment_is_no_obstacle(cluster: &Cluster) {

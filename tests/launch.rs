@@ -300,6 +300,20 @@ fn a_task_that_does_not_see_the_shim_is_told_once_and_gets_no_preload() {
 }
 
 #[test]
+fn a_user_who_may_not_read_the_shim_is_told_once_and_gets_no_preload() {
+    let Some(cluster) = cluster(Setup::default()) else { return };
+    let shim = cluster.place.outside("lib/libgpu_tune_preload.so");
+    let preloaded = || {
+        let out = cluster.probe_as_nobody(&[&ONE[..], &["--gpu-tune=h200"]].concat(), &[]).fine();
+        assert!(!out.stderr.contains("ld.so"), "{}", out.stderr);
+        (out.witnesses()[0].var("LD_PRELOAD").is_some(), out.stderr.matches("the task may not read").count())
+    };
+    assert_eq!(preloaded(), (true, 0));
+    std::fs::set_permissions(&shim, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(preloaded(), (false, 1));
+}
+
+#[test]
 fn a_command_that_enters_a_container_by_itself_gets_no_preload() {
     let Some(cluster) = cluster(Setup::default()) else { return };
     let apptainer = script(&cluster, "apptainer", &format!("#!/bin/sh\n{}\n", cluster.probe_path()));

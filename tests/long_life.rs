@@ -4,6 +4,7 @@
 
 mod slurm;
 
+use slurm::discovery::wait_until;
 use slurm::{Cluster, Setup};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -74,14 +75,14 @@ fn steps_killed_while_they_start_leave_nothing(cluster: &Cluster) {
         }
     }
     wait_until(|| cluster.run("squeue", &["-h"], &[]).stdout.is_empty(), "no job is left");
-    wait_until(|| processes_of(cluster) == Vec::<String>::new(), "no process is left");
+    cluster.wait_until_quiet();
 }
 
 fn two_hundred_steps_leave_nothing(cluster: &Cluster) {
     many_steps(cluster, 10);
     let before = traces(cluster);
     many_steps(cluster, 200);
-    wait_until(|| processes_of(cluster) == Vec::<String>::new(), "no process is left");
+    cluster.wait_until_quiet();
     assert_eq!(traces(cluster), before, "files of the state directory, and open files of slurmd");
 }
 
@@ -103,38 +104,10 @@ fn traces(cluster: &Cluster) -> (Vec<String>, usize) {
     // Connections come and go; files and pipes are what we could leave open.
     let fds = Path::new("/proc").join(cluster.pid("slurmd").to_string()).join("fd");
     let open = names(&fds).into_iter().filter_map(|fd| std::fs::read_link(fds.join(fd)).ok());
-    (names(&cluster.state_dir()), open.filter(|to| !to.to_string_lossy().starts_with("socket:")).count())
-}
-
-/// Step daemons, discoveries and tasks of this cluster, by what they run. slurmd and slurmctld are meant to be there.
-fn processes_of(cluster: &Cluster) -> Vec<String> {
-    let place = cluster.place.inside("").display().to_string();
-    let slurmd = cluster.pid("slurmd").to_string();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let pid = entry.file_name().to_string_lossy().into_owned();
-        let read = |file: &str| std::fs::read(entry.path().join(file)).unwrap_or_default();
-        let (words, stat) = (read("cmdline"), String::from_utf8_lossy(&read("stat")).into_owned());
-        let words = String::from_utf8_lossy(&words).replace('\0', " ");
-        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)).unwrap_or_default().to_owned();
-        let ours = words.contains(&format!("{place}bin/")) || parent == slurmd;
-        if ours && pid.parse::<u32>().is_ok() && !words.starts_with("timeout") {
-            found.push(format!("{pid} {stat} {words}"));
-        }
-    }
-    found
+    (cluster.state_files(), open.filter(|to| !to.to_string_lossy().starts_with("socket:")).count())
 }
 
 fn start(cluster: &Cluster, words: &[&str]) -> Child {
     let mut command = cluster.command("srun");
     command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-#[track_caller]
-fn wait_until(done: impl Fn() -> bool, what: &str) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < deadline, "waited in vain until {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }

@@ -4,8 +4,7 @@
 mod slurm;
 
 use slurm::place::Place;
-use slurm::{Cluster, Setup, artifacts, conf, place};
-use std::process::Command;
+use slurm::{Cluster, Setup, artifacts, conf, place, plugin};
 
 #[test]
 fn every_program_that_loads_plugins_takes_the_file() {
@@ -23,21 +22,15 @@ fn every_program_that_loads_plugins_takes_the_file() {
 
 /// A library that makes the program which loads it look like a release of the far future.
 fn future(place: &Place) -> String {
-    let source = place.outside("lib/future.c");
-    std::fs::write(&source, "long slurm_api_version(void) { return 999L << 16; }\n").unwrap();
-    let made =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(place.outside("lib/future.so")).arg(source).status();
-    assert!(made.unwrap().success());
-    place.inside("lib/future.so").display().to_string()
+    plugin::compile(place, "future", "long slurm_api_version(void) { return 999L << 16; }")
+        .unwrap()
+        .display()
+        .to_string()
 }
 
 #[test]
 fn a_release_that_the_file_does_not_know_refuses_it_in_slurms_own_words() {
-    let Some(cluster) = Cluster::start(Setup::default()) else { return };
-    if conf::release(&cluster.place) == (22, 5) {
-        println!("skipped: what the file says of itself without a known release is 22.05, and this is one");
-        return;
-    }
+    let Some(mut cluster) = Cluster::start(Setup::default()) else { return };
     let library = future(&cluster.place);
     let words = ["-n1", "--gpu-tune=h200", "true"];
     cluster.run("srun", &words, &[]).fine();
@@ -46,6 +39,17 @@ fn a_release_that_the_file_does_not_know_refuses_it_in_slurms_own_words() {
     assert!(refused.stderr.contains("Incompatible Slurm plugin"), "{}", refused.stderr);
     // Without the option the job runs: the line in plugstack.conf is `optional`.
     cluster.run("srun", &["-n1", "true"], &[("LD_PRELOAD", &library)]).fine();
+    a_node_whose_slurm_refuses_the_file_runs_jobs(&mut cluster, &library);
+}
+
+fn a_node_whose_slurm_refuses_the_file_runs_jobs(cluster: &mut Cluster, library: &str) {
+    let refusals = |cluster: &Cluster| cluster.slurmd_log().matches("Incompatible Slurm plugin").count();
+    assert_eq!(refusals(cluster), 0);
+    cluster.restart_slurmd(&[("LD_PRELOAD", library)]);
+    let task = cluster.probe(&["-n1"], &[]).fine().witnesses().remove(0);
+    assert_eq!((task.policy, task.var("GPU_TUNE_PROFILE")), (0, None));
+    assert!(refusals(cluster) > 0, "slurmd took it: {}", cluster.slurmd_log());
+    cluster.check_alive();
 }
 
 #[test]

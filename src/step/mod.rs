@@ -53,16 +53,15 @@ impl Prepared {
         if handle.step_id() == Some(EXTERN_STEP) {
             return None;
         }
-        let mut notices = Vec::new();
-        let own = option.and_then(|text| match Spec::from_bytes(text.as_bytes()) {
-            Ok(spec) => Some(spec),
-            Err(error) => {
-                notices.push(unusable(&error, error.help()));
-                None
-            }
-        });
-        let refused = option.is_some() && own.is_none();
+        let own = option.map(|text| Spec::from_bytes(text.as_bytes())).transpose();
+        let refused = own.is_err();
         let default = site.default.clone().filter(|_| !refused || site.locked(Lock::Off));
+        let without = if default.is_some() { "the cluster's default is used" } else { WITHOUT_TUNING };
+        let mut notices = Vec::new();
+        let own = own.unwrap_or_else(|error| {
+            notices.push(unusable(&error, error.help(), without));
+            None
+        });
         let asked = own.is_some();
         let spec = own.or(default);
         let Some(spec) = spec else {
@@ -91,8 +90,10 @@ impl Prepared {
     }
 }
 
-fn unusable(error: &dyn std::error::Error, help: Option<String>) -> Notice {
-    let notice = Notice::new(Code::Profile, format!("{}; the step goes on without tuning", chain(error)));
+const WITHOUT_TUNING: &str = "the step goes on without tuning";
+
+fn unusable(error: &dyn std::error::Error, help: Option<String>, what_now: &str) -> Notice {
+    let notice = Notice::new(Code::Profile, format!("{}; {what_now}", chain(error)));
     match help {
         Some(help) => notice.help(help),
         None => notice,
@@ -159,7 +160,7 @@ impl Step {
             }
             Ok(None) if notices.is_empty() => return None,
             Ok(None) => {}
-            Err(error) => failed = Some(unusable(&error, error.help())),
+            Err(error) => failed = Some(unusable(&error, error.help(), WITHOUT_TUNING)),
         }
         notices.append(&mut step.notices);
         Some(Self { notices, failed, ..step })

@@ -14,8 +14,10 @@
 
 pub mod artifacts;
 pub mod conf;
+pub mod discovery;
 pub mod machine;
 pub mod place;
+pub mod plugin;
 pub mod run;
 
 pub use conf::Setup;
@@ -151,9 +153,18 @@ impl Cluster {
     /// Stops the slurmd of the first node and starts it again, with these variables in place of the ones it had.
     pub fn restart_slurmd(&mut self, env: &[(&str, &str)]) {
         self.setup.daemon_env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        self.replace_slurmd(stop);
+    }
+
+    /// Ends the slurmd of the first node as a crash would, without a chance to tidy up, and starts it again.
+    pub fn crash_slurmd(&mut self) {
+        self.replace_slurmd(crash);
+    }
+
+    fn replace_slurmd(&mut self, end: fn(&mut Child)) {
         let at = self.daemons.iter().position(|(name, _)| name == "slurmd").unwrap();
         let (_, mut old) = self.daemons.remove(at);
-        stop(&mut old);
+        end(&mut old);
         let node = self.setup.node_names().remove(0);
         self.slurmd(&node);
         self.wait_until_idle().unwrap();
@@ -210,6 +221,10 @@ fn stop(daemon: &mut Child) {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    crash(daemon);
+}
+
+fn crash(daemon: &mut Child) {
     let _ = daemon.kill();
     let _ = daemon.wait();
 }
