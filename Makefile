@@ -8,7 +8,7 @@ BUILD_PACKAGES := build-essential pkg-config libhwloc-dev libudev-dev
 SLURM_PACKAGES := slurmctld slurmd slurm-client munge strace
 # What ranks are started with, and foreign programs that the shim is loaded into. python3-torch has a real torchrun, in 1 GB.
 LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
-BENCH_PACKAGES := numactl
+BENCH_PACKAGES := numactl hyperfine strace
 
 .PHONY: all build test arm-test bench demo lint deny endure memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
 

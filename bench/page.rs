@@ -36,7 +36,9 @@ impl Results {
         std::fs::create_dir_all(dir).unwrap();
         let series = self.steps.series.iter().map(|series| json!({ "name": series.name, "ms": series.times }));
         let hooks = self.steps.hooks.iter().map(|(name, hooks)| json!({ "name": name, "us": hooks }));
-        let steps = json!({ "here": self.here, "tasks": TASKS, "series": series.collect::<Value>(), "hooks": hooks.collect::<Value>() });
+        let whole = self.steps.whole.iter().flatten().map(|size| json!({ "tasks": size.tasks, "ms": size.times }));
+        let steps = json!({ "here": self.here, "tasks": TASKS, "series": series.collect::<Value>(), "hooks": hooks.collect::<Value>(),
+                            "whole": whole.collect::<Value>() });
         let sizes = self
             .scale
             .sizes
@@ -52,8 +54,14 @@ impl Results {
 
     /// The section.
     pub(crate) fn markdown(&self) -> String {
-        let parts =
-            [self.steps_table(), self.hooks_table(), self.scale_table(), self.functions_table(), self.files_table()];
+        let parts = [
+            self.steps_table(),
+            self.whole_table(),
+            self.hooks_table(),
+            self.scale_table(),
+            self.functions_table(),
+            self.files_table(),
+        ];
         format!("{}\n\n{}", self.here, parts.join("\n"))
     }
 
@@ -75,13 +83,29 @@ impl Results {
         text
     }
 
+    fn whole_table(&self) -> String {
+        let mut text = "### A job of its own\n\n`srun true` outside of an allocation, by hyperfine, without, with, without, with (`h200`, snapshot).\n\n\
+             | tasks | no plugin, ms | gpu-tune, ms | ratio | no plugin, once more, to no plugin |\n|--:|--:|--:|--:|--:|\n"
+            .to_owned();
+        let Some(sizes) = &self.steps.whole else {
+            return "### A job of its own\n\nNot measured: hyperfine is not installed.\n".to_owned();
+        };
+        for size in sizes {
+            let [without, with] = size.medians();
+            let (ratio, drift) = (with / without, size.drift());
+            let _ = writeln!(text, "| {} | {without:.1} | {with:.1} | {ratio:.3} | {drift:.3} |", size.tasks);
+        }
+        text
+    }
+
     fn hooks_table(&self) -> String {
         let mut names: Vec<&String> = self.steps.hooks.iter().flat_map(|(_, hooks)| hooks.keys()).collect();
         names.sort();
         names.dedup();
         let heads: Vec<&str> = self.steps.hooks.iter().map(|(name, _)| *name).collect();
         let mut text = format!(
-            "### The plugin's own share\n\nMicroseconds, median / most, in steps of two tasks (`GPU_TUNE_TRACE=1`); `submitting` is in srun.\n\n\
+            "### The plugin's own share\n\nMicroseconds, median / most, in steps of two tasks (`GPU_TUNE_TRACE=1`); `submitting` is in srun. \
+             `binding` (the kernel moves the task to its CPUs) and `variables` (Slurm's own work for each variable) are parts of `task_init`.\n\n\
              | hook | {} |\n|---{}|\n",
             heads.join(" | "),
             "|--:".repeat(heads.len())

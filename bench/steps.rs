@@ -9,6 +9,7 @@ use crate::files;
 use crate::own::{self, Hooks};
 use crate::slurm::{Cluster, Setup, machine};
 use crate::stats::{Ratio, median};
+use crate::whole::{self, Whole};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -112,6 +113,8 @@ pub(crate) struct Steps {
     pub(crate) skipped: Vec<String>,
     /// What the hooks took, by kind, in steps of two tasks.
     pub(crate) hooks: Vec<(&'static str, Hooks)>,
+    /// Jobs of their own; `None` without hyperfine.
+    pub(crate) whole: Option<Vec<Whole>>,
     /// Files that srun opens because of gpu-tune; `None` without strace.
     pub(crate) opened: Option<Vec<String>>,
 }
@@ -148,7 +151,10 @@ pub(crate) fn run(rounds: usize) -> Option<Steps> {
     let traced = kinds.iter().filter(|kind| kind.plugin == Plugin::Ours);
     let hooks = traced.map(|kind| (kind.name, bench.hooks(kind, rounds.div_ceil(2)))).collect();
     let opened = bench.opened(&kinds);
-    Some(Steps { series, skipped, hooks, opened })
+    let ours = bench.ours.clone();
+    drop(bench);
+    let whole = whole::run(&cluster, &ours, rounds.div_ceil(4));
+    Some(Steps { series, skipped, hooks, whole, opened })
 }
 
 /// What a stand-in NVML tells of two GPUs, each near a CPU that Slurm would not choose.
@@ -162,6 +168,12 @@ fn nvml() -> String {
         )
     };
     format!(r#"{{ "driver": "550.54.15", "gpus": [{}, {}] }}"#, gpu(0, cpus.last()), gpu(1, cpus.first()))
+}
+
+/// A step's shape. One task has both CPUs, so that the ones near its GPU are among them: a step that is warned about is no step that
+/// runs as it should.
+pub(crate) fn width(tasks: u32) -> [String; 3] {
+    [format!("-n{tasks}"), format!("-c{}", TASKS[TASKS.len() - 1] / tasks), format!("--gpus={tasks}")]
 }
 
 /// An allocation in which steps are timed.
@@ -205,7 +217,7 @@ impl<'a> Bench<'a> {
     }
 
     fn words(kind: &Kind, tasks: u32) -> Vec<String> {
-        let mut words = vec![format!("-n{tasks}"), "-c1".to_owned(), format!("--gpus={tasks}")];
+        let mut words = width(tasks).to_vec();
         words.extend(kind.options.iter().map(|word| (*word).to_owned()));
         words.extend(kind.through.iter().cloned());
         words.push("true".to_owned());
@@ -229,6 +241,8 @@ impl<'a> Bench<'a> {
         let took = begun.elapsed().as_secs_f64() * 1000.0;
         let stderr = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(out.status.success(), "srun {words:?}: {stderr}\n{}", self.cluster.place.logs());
+        // What is printed is paid for, too: only a step that needs no warning can be compared with one that gets none.
+        assert!(trace || stderr.is_empty(), "srun {words:?} said: {stderr}");
         (took, stderr)
     }
 

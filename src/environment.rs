@@ -3,6 +3,7 @@
 
 use crate::spank::Handle;
 use crate::step::Step;
+use crate::trace;
 use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NcclConf, Outcome, RankValues};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::plan::TaskPlan;
@@ -51,15 +52,13 @@ impl Plan {
             own: (task.ranks.is_empty() && cpus.is_some()).then_some(&task.share),
         };
         let found = changes(&tuning, |name| handle.getenv(name));
-        for (name, value) in &found.changes {
-            let done = match value {
-                Some(value) => handle.setenv(name, value),
-                None => handle.unsetenv(name),
-            };
-            if let Err(error) = done {
-                notices.push(Notice::new(Code::Env, format!("`{name}` is not set: {error}")));
+        trace::part(trace::VARIABLES, || {
+            for (name, value) in &found.changes {
+                if let Err(error) = handle.put(name, value.as_deref()) {
+                    notices.push(Notice::new(Code::Env, format!("`{name}` is not set: {error}")));
+                }
             }
-        }
+        });
         notices.extend(told.into_iter().chain(peers.notices).chain(found.notices));
     }
 

@@ -153,11 +153,7 @@ pub(crate) fn tell_total_gpus() {
 pub(crate) fn forget_outer(handle: &Handle<'_>) -> Option<u32> {
     let total = handle.getenv_text(ours::TOTAL_GPUS).and_then(|total| total.parse().ok());
     for (name, value) in ours::undo(|name| handle.getenv(name)) {
-        let done = match value {
-            Some(value) => handle.setenv(&name, value),
-            None => handle.unsetenv(&name),
-        };
-        if let Err(error) = done {
+        if let Err(error) = handle.put(&name, value.as_deref()) {
             log::info!("`{name}` of an outer step stays: {error}");
         }
     }

@@ -9,7 +9,7 @@ use crate::step::board::Record;
 use crate::step::own::{self, Own};
 use crate::step::standing::{self, Standing, View};
 use crate::step::{Step, cpus};
-use crate::{devices, logging, telling};
+use crate::{devices, logging, telling, trace};
 use gpu_tune_engine::apply::{Outcome, apply};
 use gpu_tune_engine::os::Os;
 use gpu_tune_engine::os::linux::{Linux, end_now, set_memlock};
@@ -33,7 +33,7 @@ pub(crate) fn raise_limits(handle: &Handle<'_>, step: &Step) {
         return;
     }
     match set_memlock(bytes) {
-        Ok(()) => drop(handle.unsetenv(VARIABLE)),
+        Ok(()) => drop(handle.put(VARIABLE, None)),
         Err(error) if step.tells_limits() => logging::warn_user(&limits_refused(&error)),
         Err(_) => {}
     }
@@ -92,7 +92,7 @@ impl<'a> Task<'a> {
             self.notices.push(notice);
             record.left_alone = true;
         } else if !self.step.dry_run {
-            record.outcome = apply(&mut self.os, &plan.share);
+            record.outcome = trace::part(trace::BINDING, || apply(&mut self.os, &plan.share));
         }
         if !self.step.dry_run {
             // After the binding: a launcher's ranks are known by the CPUs that it has now.
