@@ -126,7 +126,8 @@ impl Results {
 
     fn scale_table(&self) -> String {
         let mut text = "### Growth\n\n`srun -N… --ntasks-per-node=… --gpus-per-node=8 true` on up to four slurmd of this one host, so the tasks \
-             of all nodes share its CPUs; the nodes are described as two sockets with 256 CPUs and 8 GPUs. Before the fork: \
+             of all nodes share its CPUs; the nodes are described as two sockets with 256 CPUs and 8 GPUs. As the host has fewer, each \
+             node warns once, in two to four lines, and the time to print them is in the numbers. Before the fork: \
              `init_post_opt` + `user_init`. Microseconds, median / most.\n\n\
              | nodes | tasks each | no plugin, ms | `h200`, ms | ratio | before the fork | `task_init` |\n|--:|--:|--:|--:|--:|--:|--:|\n"
             .to_owned();
