@@ -2,8 +2,9 @@
 //!
 //! The dynamic loader of every program that inherits `LD_PRELOAD` maps this file and calls its one constructor. In almost
 //! all of them it looks through the environment, finds that the process is no rank, and is done without a system call. In a
-//! rank that still has its launcher's CPUs and the default memory policy it sets both as `GPU_TUNE_PLAN` says. It never
-//! prints, never fails, and touches nothing but its own process.
+//! rank that still has its launcher's CPUs and the default memory policy it sets both as `GPU_TUNE_PLAN` says. Programs by which
+//! a user binds a rank himself, numactl and taskset, get what the launcher had. It never prints, never fails, and touches
+//! nothing but its own process.
 //!
 //! No C library, no allocation, no exported symbol: programs of every libc can load it, and it changes no name that they
 //! see. `gpu-tune-shim-core` decides; here are only the constructor ([`start`]), [`environ`] and the system calls ([`sys`]).
@@ -42,6 +43,9 @@ unsafe extern "C" fn start(argc: i32, argv: *const *const u8, envp: *const *cons
 /// Binds this process if it is a rank that nobody has bound yet.
 fn act(env: &Env<'_>) {
     let Some((plan, share)) = rank::share(env) else { return };
+    if sys::name().is_some_and(|name| rank::is_binder(&name)) && will_bind() {
+        return give_back(&plan, &share);
+    }
     let Some(policy) = untouched(&plan) else { return };
     if !share.cpus.is_empty() && !bind_cpus(&share) {
         return;
@@ -57,8 +61,40 @@ fn act(env: &Env<'_>) {
 fn untouched(plan: &Plan<'_>) -> Option<Option<i32>> {
     let (own, launcher) = (OWN.take(), LAUNCHER.take());
     let same = launcher.read(plan.launcher) && sys::get_affinity(own) && own.same(launcher);
-    let policy = sys::get_policy();
+    let policy = sys::get_policy(None);
     (same && policy.is_none_or(|policy| policy == DEFAULT)).then_some(policy)
+}
+
+fn will_bind() -> bool {
+    let mut shows = false;
+    sys::with_file(c"/proc/self/cmdline", |cmdline| shows = rank::only_shows(cmdline));
+    !shows
+}
+
+/// In numactl and taskset, which will run the rank in their own place: what the shell that started them was bound to goes back
+/// to what the launcher had. numactl refuses CPUs that it may not use itself, and a memory policy of ours would stay with a
+/// rank that the user sends elsewhere. If they change nothing, the rank is bound after them.
+fn give_back(plan: &Plan<'_>, share: &Share<'_>) {
+    let (found, wanted, launcher) = (OWN.take(), CPUS.take(), LAUNCHER.take());
+    let bound = wanted.read(share.cpus) && sys::get_affinity(found) && found.same(wanted);
+    let free = share.cpus.is_empty() || (bound && launcher.read(plan.launcher) && sys::set_affinity(launcher));
+    if free && share.memory.is_some_and(|memory| is_set(&memory, found)) {
+        let _ = sys::set_default_policy();
+    }
+}
+
+/// Whether the memory policy is this one. `found` is overwritten.
+fn is_set(memory: &Memory<'_>, found: &mut Set) -> bool {
+    let (nodes, first) = (NODES.take(), FIRST.take());
+    let Some(policy) = sys::get_policy(Some(found)) else { return false };
+    match memory {
+        Memory::Bind(list) => policy == BIND && nodes.read(list) && found.same(nodes),
+        Memory::Prefer { first: one, nodes: list } => match policy {
+            PREFERRED => first.read(one) && found.same(first),
+            PREFERRED_MANY => nodes.read(list) && found.same(nodes),
+            _ => false,
+        },
+    }
 }
 
 fn bind_cpus(share: &Share<'_>) -> bool {
@@ -94,11 +130,11 @@ static FIRST: Scratch = Scratch(UnsafeCell::new(Set::empty()));
 unsafe impl Sync for Scratch {}
 
 impl Scratch {
-    /// The empty set. Each one is taken once, in one place of the one run of the constructor.
+    /// The empty set. The one run of the constructor takes each of them at most once.
     #[allow(clippy::mut_from_ref, reason = "what an UnsafeCell is for")]
     fn take(&'static self) -> &'static mut Set {
         #[allow(unsafe_code, reason = "zeroed memory without a C library")]
-        // SAFETY: `act` runs once and takes each set once, so no other reference exists.
+        // SAFETY: `act` runs once and takes each set at most once, so no other reference exists.
         unsafe {
             &mut *self.0.get()
         }

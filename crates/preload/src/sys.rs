@@ -14,6 +14,7 @@ mod number {
     pub(super) const CLOSE: usize = 3;
     pub(super) const MMAP: usize = 9;
     pub(super) const MUNMAP: usize = 11;
+    pub(super) const PRCTL: usize = 157;
     pub(super) const SCHED_SETAFFINITY: usize = 203;
     pub(super) const SCHED_GETAFFINITY: usize = 204;
     pub(super) const SET_MEMPOLICY: usize = 238;
@@ -29,6 +30,7 @@ mod number {
     pub(super) const READ: usize = 63;
     pub(super) const SCHED_SETAFFINITY: usize = 122;
     pub(super) const SCHED_GETAFFINITY: usize = 123;
+    pub(super) const PRCTL: usize = 167;
     pub(super) const MUNMAP: usize = 215;
     pub(super) const MMAP: usize = 222;
     pub(super) const GET_MEMPOLICY: usize = 236;
@@ -37,6 +39,9 @@ mod number {
 
 /// The most that a process's arguments and environment can take together: `_STK_LIM / 4 * 3` of Linux's fs/exec.c.
 const MOST_ENVIRONMENT: usize = 6 << 20;
+/// `PR_GET_NAME` of linux/prctl.h, and how many bytes it writes (`TASK_COMM_LEN`).
+const PR_GET_NAME: usize = 16;
+const NAME_LENGTH: usize = 16;
 /// -100: a relative path starts at the working directory.
 const AT_FDCWD: usize = usize::MAX - 99;
 const O_RDONLY_CLOEXEC: usize = 0o2_000_000;
@@ -59,12 +64,20 @@ pub(crate) fn set_affinity(cpus: &Set) -> bool {
     unsafe { call(number::SCHED_SETAFFINITY, args) }.is_some()
 }
 
-/// The memory policy of this process, with its mode flags.
-pub(crate) fn get_policy() -> Option<i32> {
+/// The memory policy of this process, with its mode flags, and if wanted its nodes.
+pub(crate) fn get_policy(nodes: Option<&mut Set>) -> Option<i32> {
     let mut policy = 0_i32;
-    // SAFETY: the kernel writes one int; nothing else is asked for.
-    unsafe { call(number::GET_MEMPOLICY, [&raw mut policy as usize, 0, 0, 0, 0, 0]) }?;
+    // As in `set_policy`, one is taken off the number of bits.
+    let (nodes, bits) = nodes.map_or((0, 0), |nodes| (nodes.words_mut().as_mut_ptr() as usize, BITS as usize + 1));
+    // SAFETY: the kernel writes one int, and as many bits as a set has.
+    unsafe { call(number::GET_MEMPOLICY, [&raw mut policy as usize, nodes, bits, 0, 0, 0]) }?;
     Some(policy)
+}
+
+/// Takes the memory policy of this process away.
+pub(crate) fn set_default_policy() -> bool {
+    // SAFETY: without nodes the kernel reads nothing; `MPOL_DEFAULT` is 0.
+    unsafe { call(number::SET_MEMPOLICY, [0; 6]) }.is_some()
 }
 
 /// Sets the memory policy of this process.
@@ -73,6 +86,14 @@ pub(crate) fn set_policy(policy: i32, nodes: &Set) -> bool {
     let args = [policy.unsigned_abs() as usize, nodes.words().as_ptr() as usize, BITS as usize + 1, 0, 0, 0];
     // SAFETY: the kernel reads the words given.
     unsafe { call(number::SET_MEMPOLICY, args) }.is_some()
+}
+
+/// The name of this process, the first bytes of its program's file name, with zeros behind.
+pub(crate) fn name() -> Option<[u8; NAME_LENGTH]> {
+    let mut name = [0; NAME_LENGTH];
+    // SAFETY: the kernel writes at most that many bytes.
+    unsafe { call(number::PRCTL, [PR_GET_NAME, name.as_mut_ptr() as usize, 0, 0, 0, 0]) }?;
+    Some(name)
 }
 
 /// Calls `with` with a file's bytes, at most [`MOST_ENVIRONMENT`] of them, if it can be read.

@@ -148,6 +148,37 @@ fn what_a_user_narrowed_stays_as_it_is() {
     assert_eq!(field(&success(under_shim("taskset", &plan, &[]).args(narrowed)), "Cpus_allowed_list"), first);
 }
 
+/// What a rank's script does with numactl, and what then holds: the CPUs and the policy.
+fn by_numactl(plan: &str, script: &str) -> (String, String) {
+    let mut shell = under_shim("sh", plan, &[("LOCAL_RANK", "1")]);
+    let said = success(shell.args(["-c", &format!("{script} cat /proc/self/status /proc/self/numa_maps")]));
+    let (status, maps) = said.split_at(said.rfind("nonvoluntary_ctxt_switches").unwrap());
+    let policy = maps.lines().nth(1).unwrap().split_whitespace().nth(1).unwrap();
+    (field(status, "Cpus_allowed_list"), policy.to_owned())
+}
+
+#[test]
+fn numactl_in_a_ranks_script_may_name_the_launchers_cpus_and_nothing_of_ours_stays() {
+    let Some((all, first, last)) = two_cpus() else { return };
+    if Command::new("numactl").arg("--show").output().is_err() || !Path::new("/proc/self/numa_maps").exists() {
+        return println!("skipped: no numactl, or no memory policies");
+    }
+    let plan = format!("1;{all};;{first};{last}:p0");
+    let check = |script: &str, cpus: &str, policy: &str| {
+        assert_eq!(by_numactl(&plan, script), (cpus.to_owned(), policy.to_owned()), "{script}");
+    };
+    check("", &last, "prefer:0");
+    // Alone numactl refuses this CPU: the shell was bound to the other one.
+    check(&format!("numactl --physcpubind={first}"), &first, "default");
+    check("numactl --membind=0", &all, "bind:0");
+    check(&format!("taskset -c {first}"), &first, "default");
+    check(&format!("numactl --membind=0 taskset -c {first}"), &first, "bind:0");
+    // It changes nothing of what the launcher had, so what it runs is the rank.
+    check(&format!("taskset -c {all}"), &last, "prefer:0");
+    let shown = success(under_shim("numactl", &plan, &[("LOCAL_RANK", "1")]).arg("--show"));
+    assert!(shown.contains(&format!("physcpubind: {last} \n")), "{shown}");
+}
+
 #[test]
 fn a_container_that_gave_the_launcher_a_local_rank_makes_it_no_rank() {
     let Some((all, first, last)) = two_cpus() else { return };
