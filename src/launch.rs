@@ -8,7 +8,7 @@ use crate::spank::{Handle, own_env};
 use crate::step::Step;
 use gpu_tune_engine::launch::command::{self, Command};
 use gpu_tune_engine::launch::rendezvous::{self, BATCH_STEP, Decision, Gpus, Place};
-use gpu_tune_engine::launch::{gpus, ours, plan_text};
+use gpu_tune_engine::launch::{binders, gpus, ours, plan_text};
 use gpu_tune_engine::plan::{Mode, Share, TaskPlan};
 use gpu_tune_engine::profile::Resolved;
 use gpu_tune_engine::spec::{Rendezvous, SiteConfig};
@@ -22,6 +22,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     command: Command,
+    own_binding: binders::Wish,
+    binds_later: Option<String>,
     rendezvous: Rendezvous,
     workers: bool,
     shim: Result<PathBuf, Notice>,
@@ -34,6 +36,8 @@ impl Default for Launch {
         let nothing = Notice::new(Code::NoShim, "not looked for");
         Self {
             command: Command::Other,
+            own_binding: binders::Wish::default(),
+            binds_later: None,
             rendezvous: Rendezvous::Off,
             workers: false,
             shim: Err(nothing),
@@ -64,6 +68,8 @@ impl Launch {
         let argv: Vec<String> = handle.command().iter().map(|word| word.to_string_lossy().into_owned()).collect();
         Self {
             command: command::kind(&argv),
+            own_binding: binders::wish(&argv),
+            binds_later: binders::later(&argv).map(str::to_owned),
             rendezvous: resolved.rendezvous,
             workers: resolved.workers,
             shim,
@@ -74,6 +80,16 @@ impl Launch {
     /// What the tasks are, as far as their command tells.
     pub(crate) fn mode(&self) -> Mode {
         self.command.mode()
+    }
+
+    /// What the command binds itself before anything of it runs (`srun numactl …`).
+    pub(crate) fn own_binding(&self) -> binders::Wish {
+        self.own_binding
+    }
+
+    /// The word of the command that binds ranks later.
+    pub(crate) fn binds_later(&self) -> Option<&str> {
+        self.binds_later.as_deref()
     }
 
     /// The plan for the ranks that a task starts, as text, and the shim. `cpus` are the task's own.

@@ -63,6 +63,22 @@ fn memory_that_the_user_binds_is_his_and_the_cores_are_still_ours() {
 }
 
 #[test]
+fn what_the_command_binds_itself_is_left_alone_like_slurms_own_options() {
+    let Some(cluster) = Cluster::start(Setup::default()) else { return };
+    let run = |command: &[&str]| {
+        let step = ["-n1", "-c2", "--gpus=1", "--gpu-tune=h200,verbose"];
+        let out = cluster.run("srun", &[&step, command, &[cluster.probe_path().as_str()]].concat(), &[]).fine();
+        (out.witnesses().remove(0), out.stderr)
+    };
+    let (task, said) = run(&["env", "A=1", "taskset", "-c", "0"]);
+    assert_eq!((task.cpus.as_str(), task.policy), ("0", 0), "{said}");
+    assert!(said.contains("CPUs and memory are left as they are: `taskset` was given"), "{said}");
+    let (task, said) = run(&["env", "A=1"]);
+    assert_eq!((task.cpus.as_str(), task.policy), ("0-1", 1), "{said}");
+    assert!(!said.contains("left as"), "{said}");
+}
+
+#[test]
 fn a_batch_script_keeps_its_mask_and_gets_the_environment() {
     let Some(cluster) = Cluster::start(Setup::default()) else { return };
     let out = cluster.batch(&["-n2", "-c1", "--gpus=2", "--gpu-tune=h200"], &[], &cluster.probe_path()).fine();

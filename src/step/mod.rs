@@ -19,7 +19,7 @@ use gpu_tune_engine::os::Os;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Binding, Layout, Mode, Request};
 use gpu_tune_engine::profile::{Catalog, Memlock, Resolved};
-use gpu_tune_engine::spec::{Choice, CpuPolicy, Lock, MemPolicy, SiteConfig, Smt, Spec};
+use gpu_tune_engine::spec::{Choice, Lock, SiteConfig, Smt, Spec};
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::text::shown;
 use gpu_tune_engine::tune::{Host, Tuned, tune};
@@ -214,19 +214,17 @@ impl Step {
         if self.wish.one_thread {
             binding.smt = Smt::One;
         }
-        if self.wish.cpus {
-            (binding.cpu, binding.mem) = (CpuPolicy::Off, MemPolicy::Off);
-            self.left_alone("CPUs and memory are", "--cpu-bind");
-        } else if self.wish.memory {
-            binding.mem = MemPolicy::Off;
-            self.left_alone("memory is", "--mem-bind");
-        }
+        let of_command = self.launch.own_binding();
+        let cpus = self.wish.cpus.then_some("--cpu-bind").or(of_command.cpus);
+        let memory = self.wish.memory.then_some("--mem-bind").or(of_command.memory);
+        binding.less(cpus.is_some(), memory.is_some());
+        let told = match (cpus, memory) {
+            (Some(who), _) => Some(format!("CPUs and memory are left as they are: `{who}` was given")),
+            (None, Some(who)) => Some(format!("memory is left as it is: `{who}` was given")),
+            (None, None) => self.launch.binds_later().map(|word| format!("what `{word}` binds is left as it is")),
+        };
+        self.notices.extend(told.map(|message| Notice::new(Code::UserBinding, message)));
         binding
-    }
-
-    fn left_alone(&mut self, what: &str, option: &str) {
-        let message = format!("{what} left as they are: `{option}` was given");
-        self.notices.push(Notice::new(Code::UserBinding, message));
     }
 }
 

@@ -62,7 +62,24 @@ const WRAPPERS: [(&str, &[&str], usize); 11] = [
     ("nohup", &[], 0),
     (
         "numactl",
-        &["-i", "--interleave", "-p", "--preferred", "-C", "--physcpubind", "-N", "--cpunodebind", "-m", "--membind"],
+        &[
+            "-i",
+            "--interleave",
+            "-w",
+            "--weighted-interleave",
+            "-p",
+            "--preferred",
+            "-P",
+            "--preferred-many",
+            "-C",
+            "--physcpubind",
+            "-c",
+            "--cpubind",
+            "-N",
+            "--cpunodebind",
+            "-m",
+            "--membind",
+        ],
         0,
     ),
     ("setsid", &[], 0),
@@ -83,22 +100,40 @@ pub fn kind<S: AsRef<str>>(argv: &[S]) -> Command {
 }
 
 fn program(words: &[&str]) -> Command {
-    let Some((&path, args)) = words.split_first() else { return Command::Other };
-    let name = file_name(path);
-    if let Some(&(_, with_value, operands)) = WRAPPERS.iter().find(|wrapper| wrapper.0 == name) {
-        return program(wrapped(args, with_value, operands));
+    if let Some(wrapper) = wrapper(words) {
+        return program(wrapper.runs);
     }
-    match name {
+    let Some((&path, args)) = words.split_first() else { return Command::Other };
+    match file_name(path) {
         "torchrun" => torchrun(args),
         "accelerate" if args.first() == Some(&"launch") => Command::Launcher,
-        _ if is_python(name) => python(args),
-        _ if LAUNCHERS.contains(&name) => Command::Launcher,
-        _ if CONTAINERS.contains(&name) => Command::Container,
+        name if is_python(name) => python(args),
+        name if LAUNCHERS.contains(&name) => Command::Launcher,
+        name if CONTAINERS.contains(&name) => Command::Container,
         _ => Command::Other,
     }
 }
 
-fn file_name(path: &str) -> &str {
+/// A program that runs another one.
+pub(super) struct Wrapper<'a> {
+    /// Its file name.
+    pub(super) name: &'static str,
+    /// Its options and operands.
+    pub(super) args: &'a [&'a str],
+    /// The command line that it runs.
+    pub(super) runs: &'a [&'a str],
+}
+
+/// The wrapper at the head of a command line.
+pub(super) fn wrapper<'a>(words: &'a [&'a str]) -> Option<Wrapper<'a>> {
+    let (path, args) = words.split_first()?;
+    let &(name, with_value, operands) = WRAPPERS.iter().find(|wrapper| wrapper.0 == file_name(path))?;
+    let runs = wrapped(args, with_value, operands);
+    let (args, runs) = args.split_at(args.len() - runs.len());
+    Some(Wrapper { name, args, runs })
+}
+
+pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

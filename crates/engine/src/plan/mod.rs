@@ -76,6 +76,18 @@ pub struct Binding {
     pub prefer_priority: bool,
 }
 
+impl Binding {
+    /// The binding less what the user does himself. Who binds CPUs has memory placed with them, too.
+    pub fn less(&mut self, cpus: bool, memory: bool) {
+        if cpus {
+            self.cpu = CpuPolicy::Off;
+        }
+        if cpus || memory {
+            self.mem = MemPolicy::Off;
+        }
+    }
+}
+
 /// CPUs that no rank may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reserve {

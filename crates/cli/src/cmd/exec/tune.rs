@@ -8,7 +8,7 @@ use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::launch::command::{self, Command};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::launch::ours::{Change, undo};
-use gpu_tune_engine::launch::{plan_text, rendezvous};
+use gpu_tune_engine::launch::{binders, plan_text, rendezvous};
 use gpu_tune_engine::machine::Vendor;
 use gpu_tune_engine::os::Os as _;
 use gpu_tune_engine::os::linux::Linux;
@@ -64,6 +64,8 @@ pub(super) fn start(args: &Args) -> Result<Start, CliError> {
 /// What is found out about this process, before any machine.
 struct Surroundings {
     command: Command,
+    /// What the command binds itself.
+    own_binding: binders::Wish,
     /// This process is a rank; never for a launcher, which some containers start with a local rank.
     local: Option<Local>,
     pods: Option<Pods>,
@@ -77,7 +79,7 @@ struct Surroundings {
 impl Surroundings {
     fn read(command: &[OsString]) -> Self {
         let argv: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-        let command = command::kind(&argv);
+        let (command, own_binding) = (command::kind(&argv), binders::wish(&argv));
         let undone = undo(|name| std::env::var_os(name));
         let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         for (name, value) in &undone {
@@ -91,7 +93,7 @@ impl Surroundings {
         let pods = Pods::read(var).filter(|_| local.is_none());
         let own_topology = matches!(command, Command::Torchrun { own_topology: true });
         let nodes = around::nodes(var, pods.as_ref(), own_topology);
-        Self { command, local, pods, nodes, undone, env }
+        Self { command, own_binding, local, pods, nodes, undone, env }
     }
 
     fn var(&self, name: &str) -> Option<OsString> {
@@ -199,13 +201,15 @@ impl Tuner<'_> {
         let mode = if local.is_some() { Mode::Rank } else { self.surroundings.command.mode() };
         // Ranks that see fewer GPUs than there are ranks see each its own; the plan is then made for all that there are.
         let narrowed = own.len() < usize::try_from(tasks).unwrap_or(0) && gpus.all.len() > own.len();
+        let mut binding = self.resolved.binding.clone();
+        binding.less(self.surroundings.own_binding.cpus.is_some(), self.surroundings.own_binding.memory.is_some());
         let request = Request {
             tasks,
             mode,
             gpus: if narrowed { gpus.all.clone() } else { own.clone() },
             cpus: allowed.clone(),
             mems: Linux.mems_allowed().ok(),
-            binding: self.resolved.binding.clone(),
+            binding,
             gpu_numa: self.resolved.gpu_numa.clone(),
             keep_launcher: true,
         };

@@ -3,7 +3,7 @@
 use super::group::Group;
 use crate::proc::{Environ, Proc};
 use gpu_tune_engine::CpuSet;
-use gpu_tune_engine::launch::preload;
+use gpu_tune_engine::launch::{binders, preload};
 
 /// Name, whether a value binds, what happens then.
 type Variable = (&'static str, fn(&str) -> bool, &'static str);
@@ -20,15 +20,11 @@ const VARIABLES: [Variable; 8] = [
     ("SGLANG_SET_CPU_AFFINITY", truthy, "SGLang binds its processes itself"),
 ];
 
-/// Programs and flags that bind what they start: words of the command line, and what they do.
-const COMMANDS: [(&[&str], &str); 6] = [
-    (&["numactl"], "binds what it starts"),
-    (&["taskset"], "binds what it starts"),
-    (&["--bind_cores_to_rank"], "makes deepspeed start every rank with numactl"),
-    (&["--numa-binding"], "makes torchrun bind its workers itself"),
-    (&["mpirun", "mpiexec", "prterun", "orterun"], "binds its ranks by default: give it `--bind-to none`"),
-    (&["--cpu-bind"], "is the user's own wish, which gpu-tune leaves alone"),
-];
+/// Launchers that bind the ranks they start without being asked.
+const BINDING_LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "prterun", "orterun"];
+
+/// Where a shell leaves the path of the program it started: one that runs another leaves no other trace.
+const LAST_STARTED: &str = "_";
 
 fn set(value: &str) -> bool {
     !value.is_empty()
@@ -44,7 +40,7 @@ fn binds(value: &str) -> bool {
 
 /// Everything that may have done it, the surest first.
 pub(super) fn suspects(proc: &Proc, group: &Group, cpus: &CpuSet) -> Vec<String> {
-    let mut suspects: Vec<String> = variables(&group.environ).collect();
+    let mut suspects: Vec<String> = variables(&group.environ).chain(started_through(&group.environ)).collect();
     let first = group.pids.first().copied().unwrap_or_default();
     suspects.extend(commands(proc, first));
     suspects.extend(never_bound(group, cpus));
@@ -68,21 +64,25 @@ fn commands(proc: &Proc, pid: u32) -> Vec<String> {
         if words.first().is_some_and(|word| word.starts_with("slurmstepd")) {
             break;
         }
-        for (marks, what) in COMMANDS {
-            if let Some(word) = words.iter().find(|word| marks.iter().any(|mark| is(word, mark))) {
-                found.push(format!("`{word}` of process {pid} {what}"));
-            }
-        }
+        let told = words.iter().filter_map(|word| Some(format!("`{word}` of process {pid} {}", binds_ranks(word)?)));
+        found.extend(told);
     }
     found
 }
 
-/// A flag, with or without a value, or a program by its file name.
-fn is(word: &str, mark: &str) -> bool {
-    match mark.starts_with("--") {
-        true => word.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')),
-        false => word.rsplit('/').next() == Some(mark),
+/// What a word of a command line does to the processes below it; `None`: nothing.
+fn binds_ranks(word: &str) -> Option<&'static str> {
+    match word.rsplit('/').next() {
+        _ if binders::is_program(word) => Some("binds what it starts"),
+        Some(name) if BINDING_LAUNCHERS.contains(&name) => Some("binds its ranks by default: give it `--bind-to none`"),
+        _ => binders::flag(word),
     }
+}
+
+/// A program that a shell started and that then ran the rank in its own place (`numactl … python train.py` in a script).
+fn started_through(environ: &Environ) -> Option<String> {
+    let path = environ.get(LAST_STARTED).filter(|path| binders::is_program(path))?;
+    Some(format!("`{path}` started it, and binds what it starts"))
 }
 
 /// A rank that still has its launcher's CPUs.
@@ -118,8 +118,18 @@ mod tests {
 
     #[test]
     fn words_are_known_as_programs_and_as_flags() {
-        assert!(is("/usr/bin/numactl", "numactl") && !is("my-numactl", "numactl"));
-        assert!(is("--numa-binding=node", "--numa-binding") && is("--numa-binding", "--numa-binding"));
-        assert!(!is("--numa-bindings", "--numa-binding"));
+        for word in ["/usr/bin/numactl", "taskset", "--numa-binding=node", "--bind_cores_to_rank", "mpirun"] {
+            assert!(binds_ranks(word).is_some(), "{word}");
+        }
+        for word in ["my-numactl", "--numa-bindings", "mpirun.py", ""] {
+            assert!(binds_ranks(word).is_none(), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_shell_leaves_the_name_of_a_binder_that_it_started() {
+        let started = |path: &str| started_through(&[("_".to_owned(), path.to_owned())].into_iter().collect());
+        assert_eq!(started("/usr/bin/numactl").unwrap(), "`/usr/bin/numactl` started it, and binds what it starts");
+        assert_eq!(started("/usr/bin/srun"), None);
     }
 }

@@ -1,0 +1,158 @@
+//! What in a command line binds processes by the user's own wish: `numactl` and `taskset`, and flags of launchers.
+//!
+//! Before the program itself (`srun numactl -C 0-7 python train.py`) such a wish counts as much as `--cpu-bind` or
+//! `--mem-bind`: numactl refuses CPUs beyond those that it was started with, and a memory policy of ours would outlive a
+//! binding of CPUs to another node. What a script does inside is not seen here.
+#![forbid(unsafe_code)]
+
+use super::command::{file_name, wrapper};
+
+/// Who binds, by name; `None`: nobody.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// CPUs.
+    pub cpus: Option<&'static str>,
+    /// Memory.
+    pub memory: Option<&'static str>,
+}
+
+/// Programs that bind what they start.
+pub const PROGRAMS: [&str; 2] = ["numactl", "taskset"];
+
+/// Flags by which a launcher, or an srun, binds the ranks it starts, and what they do. PyTorch spells its flags with `_` too.
+pub const FLAGS: [(&str, &str); 3] = [
+    ("--bind-cores-to-rank", "makes deepspeed start every rank with numactl"),
+    ("--numa-binding", "makes torchrun bind its workers itself"),
+    ("--cpu-bind", "is the user's own wish, which gpu-tune leaves alone"),
+];
+
+/// numactl's options that bind CPUs, those that set a memory policy, and its letters without a value (numactl(8), 2.0.19).
+const CPU_LETTERS: &str = "CNc";
+const MEMORY_LETTERS: &str = "impPwlb";
+const WITHOUT_VALUE: &str = "lba";
+const CPU_NAMES: [&str; 3] = ["--physcpubind", "--cpunodebind", "--cpubind"];
+const MEMORY_NAMES: [&str; 7] = [
+    "--interleave",
+    "--membind",
+    "--preferred",
+    "--preferred-many",
+    "--weighted-interleave",
+    "--localalloc",
+    "--balancing",
+];
+
+/// The wish of the programs before the one that a command line is about.
+pub fn wish<S: AsRef<str>>(argv: &[S]) -> Wish {
+    let words: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
+    let (mut wish, mut rest) = (Wish::default(), words.as_slice());
+    while let Some(found) = wrapper(rest) {
+        match found.name {
+            "taskset" => wish.cpus = Some("taskset"),
+            "numactl" => found.args.iter().take_while(|word| **word != "--").for_each(|word| wish.numactl(word)),
+            _ => {}
+        }
+        rest = found.runs;
+    }
+    wish
+}
+
+impl Wish {
+    fn numactl(&mut self, word: &str) {
+        let (cpus, memory) = match word.strip_prefix('-') {
+            None | Some("") => return,
+            Some(long) if long.starts_with('-') => long_option(word),
+            Some(letters) => letters_of(letters),
+        };
+        self.cpus = cpus.then_some("numactl").or(self.cpus);
+        self.memory = memory.then_some("numactl").or(self.memory);
+    }
+}
+
+/// Whether an option binds CPUs, and whether memory. getopt takes every beginning of a name.
+fn long_option(word: &str) -> (bool, bool) {
+    let name = word.split('=').next().unwrap_or(word);
+    let among = |names: &[&str]| names.iter().any(|known| known.starts_with(name));
+    (among(&CPU_NAMES), among(&MEMORY_NAMES))
+}
+
+/// Letters may stand together; the first one that takes a value ends them.
+fn letters_of(letters: &str) -> (bool, bool) {
+    let end = letters.find(|letter| !WITHOUT_VALUE.contains(letter)).map_or(letters.len(), |at| at + 1);
+    let options = letters.get(..end).unwrap_or_default();
+    let has = |among: &str| options.contains(|letter| among.contains(letter));
+    (has(CPU_LETTERS), has(MEMORY_LETTERS))
+}
+
+/// The word behind the head of a command line that binds what is started later: a program, or a launcher's flag.
+pub fn later<S: AsRef<str>>(argv: &[S]) -> Option<&str> {
+    argv.iter().skip(1).map(AsRef::as_ref).find(|word| is_program(word) || flag(word).is_some())
+}
+
+/// Whether a word names a program that binds what it starts.
+pub fn is_program(word: &str) -> bool {
+    PROGRAMS.contains(&file_name(word))
+}
+
+/// What a flag of a launcher does about binding, with or without a value; `None`: nothing.
+pub fn flag(word: &str) -> Option<&'static str> {
+    let name = word.split('=').next().unwrap_or(word).replace('_', "-");
+    FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, what)| *what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<&str> {
+        line.split_whitespace().collect()
+    }
+
+    #[test]
+    fn numactl_and_taskset_before_the_program_are_a_wish() {
+        let (numactl, taskset) = (Some("numactl"), Some("taskset"));
+        for (line, cpus, memory) in [
+            ("numactl -C 0-7 python train.py", numactl, None),
+            ("numactl -N0 -m0 python train.py", numactl, numactl),
+            ("numactl --physcpubind=+0 --membind 1 ./a.out", numactl, numactl),
+            ("/usr/bin/numactl --cpunode=1 ./a.out", numactl, None),
+            ("numactl --interleave=all torchrun train.py", None, numactl),
+            ("numactl -al ./a.out", None, numactl),
+            ("numactl -aC1 ./a.out", numactl, None),
+            ("numactl --all -P 0,1 -- ./a.out -C 3", None, numactl),
+            ("env A=1 nice taskset -c 0-7 ./a.out", taskset, None),
+            ("taskset 0xff numactl -l ./a.out", taskset, numactl),
+            ("timeout 10 numactl --preferred-many=0-1 -c 1 ./a.out", numactl, numactl),
+        ] {
+            assert_eq!(wish(&words(line)), Wish { cpus, memory }, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_command_lines_are_none() {
+        for line in [
+            "",
+            "numactl",
+            "numactl --all ./a.out",
+            "python numactl -C 0",
+            "bash -c taskset",
+            "torchrun t.py",
+            "env numactls -m 0",
+        ] {
+            assert_eq!(wish(&words(line)), Wish::default(), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_binds_later_is_found_by_its_word() {
+        for (line, word) in [
+            ("torchrun --no-python numactl -N 0 ./a.out", Some("numactl")),
+            ("deepspeed --bind_cores_to_rank train.py", Some("--bind_cores_to_rank")),
+            ("torchrun --numa-binding=node train.py", Some("--numa-binding=node")),
+            ("mpirun -np 8 /usr/bin/taskset -c 1 ./a.out", Some("/usr/bin/taskset")),
+            ("torchrun train.py", None),
+            ("bash my-numactl.sh", None),
+        ] {
+            assert_eq!(later(&words(line)), word, "{line}");
+        }
+    }
+}
