@@ -88,7 +88,7 @@ arm-test:
 	tests/arm/test
 
 ## vm-test: real Slurm on a virtual node with two sockets, where memory really moves (QEMU, no KVM; a quarter of an hour)
-vm-test: build
+vm-test: test-packages build
 	GPU_TUNE_DIST=$(CURDIR)/$(DIST) tests/vm/test
 
 ## vm-smoke: the short form of vm-test, for every change, with cargo's debug files
@@ -97,7 +97,7 @@ vm-smoke: test-packages
 
 ## demo-vm: eight GPUs, two sockets, real Slurm: the same step without and with gpu-tune, side by side
 demo-vm: build
-	GPU_TUNE_DIST=$(CURDIR)/$(DIST) tests/vm/test demo
+	@GPU_TUNE_DIST=$(CURDIR)/$(DIST) tests/vm/test demo
 
 ## slurm-matrix: the end-to-end tests on Slurm 22.05, 24.11 and 26.05 with one plugin file (SUITES: this host and Debian suites)
 SUITES ?= host trixie sid

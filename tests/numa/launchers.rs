@@ -1,6 +1,6 @@
 //! One task that starts the ranks itself: the ranks are bound, by the shim, and not the launcher.
 
-use crate::node::{Node, TOUCHED};
+use crate::node::{Node, skip};
 use crate::placed::{assert_beside, assert_shared_out, local_rank};
 
 #[test]
@@ -33,6 +33,7 @@ fn without_us_the_ranks_of_a_launcher_run_anywhere() {
     let Some(node) = Node::get() else { return };
     let launcher = node.launcher();
     let ranks = node.run(&format!("-n1 -c16 --gpus-per-node=8 --gpu-tune=off {launcher} 8")).fine().witnesses();
+    assert_eq!(ranks.len(), 8);
     for rank in &ranks {
         assert_eq!(crate::placed::cpus(rank), node.truth.cpus(), "{rank:?}");
     }
@@ -42,14 +43,12 @@ fn without_us_the_ranks_of_a_launcher_run_anywhere() {
 fn the_ranks_of_a_real_torchrun_run_and_allocate_beside_their_gpus() {
     let Some(node) = Node::get() else { return };
     if !std::path::Path::new("/usr/bin/torchrun").exists() {
-        println!("skipped: no torchrun here, Debian's package is python3-torch");
-        return;
+        return skip("torchrun (python3-torch)");
     }
-    let probe = node.cluster.probe_path();
     // What Debian 12's torchrun (1.13) needs on Python 3.11 to start workers at all.
     let fixed = "--export=ALL,PET_REDIRECTS=1,PET_TEE=1";
     let torchrun = "torchrun --no_python --nproc_per_node=8";
-    let words = format!("-n1 -c16 --gpus-per-node=8 {fixed} --gpu-tune=h200 {torchrun} {probe} {TOUCHED}");
+    let words = format!("-n1 -c16 --gpus-per-node=8 {fixed} --gpu-tune=h200 {torchrun} {}", node.witness());
     // With a tee, each line begins with the name of its worker.
     let mut output = node.run(&words).fine();
     let lines = output.stdout.lines().filter_map(|line| line.find("PROBE ").map(|at| &line[at..]));

@@ -26,8 +26,8 @@ fn short_each_socket_has_half_of_the_cpus_the_gpus_and_a_network_device() {
 }
 
 fn under_numactl(node: &Node, words: &str) -> Witness {
-    let probe = node.cluster.probe_path();
-    let words: Vec<&str> = words.split(' ').chain([probe.as_str(), crate::node::TOUCHED]).collect();
+    let words = format!("{words} {}", node.witness());
+    let words: Vec<&str> = words.split(' ').collect();
     node.cluster.run("numactl", &words, &[]).fine().witnesses().remove(0)
 }
 

@@ -63,6 +63,7 @@ fn bind_ends_the_task_when_its_node_is_full() {
 fn bind_holds_all_pages_where_there_is_room() {
     let Some(node) = Node::get() else { return };
     let tasks = node.srun("-n4 -c2 --gpus-per-node=4 --gres-flags=enforce-binding --gpu-tune=h200,mem=bind");
+    assert_eq!(tasks.len(), 4);
     for (task, gpu) in tasks.iter().zip(&node.truth.gpus) {
         assert_memory(task, BIND, &NodeSet::from_iter([gpu.node]));
     }

@@ -7,7 +7,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Memory that each rank touches, in MiB.
-pub(crate) const TOUCHED: &str = "32";
+const TOUCHED: &str = "32";
+
+/// Says what a test lacks. Where it was started because all is there (`GPU_TUNE_NO_SKIP`), that is a failure.
+#[track_caller]
+pub(crate) fn skip(needs: &str) {
+    assert!(std::env::var_os("GPU_TUNE_NO_SKIP").is_none(), "needs {needs}, which is not here");
+    println!("skipped: needs {needs}, `make vm-test` boots it");
+}
 
 /// A Slurm whose node is this machine, with real cpusets and device limits.
 pub(crate) struct Node {
@@ -29,9 +36,16 @@ impl Node {
 
     /// Starts one of its own.
     pub(crate) fn start(setup: Setup) -> Option<Self> {
-        let truth = Truth::of_the_virtual_node()?;
+        let truth = Truth::read();
+        if truth.gpus.is_empty() {
+            skip("the virtual NUMA node");
+            return None;
+        }
         let gpus = u32::try_from(truth.gpus.len()).unwrap();
-        let cluster = Cluster::start(setup.gpus(gpus).discovered(&truth.nvml()))?;
+        let Some(cluster) = Cluster::start(setup.gpus(gpus).discovered(&truth.nvml())) else {
+            skip("a Slurm");
+            return None;
+        };
         cluster.wait_for_snapshot();
         Some(Self { cluster, truth })
     }
@@ -44,26 +58,37 @@ impl Node {
 
     /// The same with everything that was said.
     pub(crate) fn output(&self, words: &str) -> Output {
-        let probe = self.cluster.probe_path();
-        self.run(&format!("{words} {probe} {TOUCHED}"))
+        self.run(&format!("{words} {}", self.witness()))
+    }
+
+    /// The command line of the witness.
+    pub(crate) fn witness(&self) -> String {
+        format!("{} {TOUCHED}", self.cluster.probe_path())
     }
 
     /// `srun WORDS`.
     pub(crate) fn run(&self, words: &str) -> Output {
         let words: Vec<&str> = words.split_whitespace().collect();
-        self.cluster.run("srun", &words, &[])
+        self.cluster.tasks(&words, &[])
     }
 
     /// The path of a script that starts one rank per number, as launchers do: the local rank in the environment, then exec.
     pub(crate) fn launcher(&self) -> String {
-        let probe = self.cluster.probe_path();
-        let script = format!(
-            "#!/bin/bash\n# launcher RANKS [PREFIX…]\nranks=$1\nshift\nfor ((rank = 0; rank < ranks; rank++)); do\n    \
-             LOCAL_RANK=$rank RANK=$rank WORLD_SIZE=$ranks \"$@\" {probe} {TOUCHED} &\ndone\nwait\n"
-        );
-        let path = self.cluster.place.write("bin/launcher", &script);
-        let made =
-            std::process::Command::new("chmod").arg("755").arg(self.cluster.place.outside("bin/launcher")).status();
+        let witness = self.witness();
+        self.script(
+            "launcher",
+            &format!(
+                "# launcher RANKS [PREFIX…]\nranks=$1\nshift\nfor ((rank = 0; rank < ranks; rank++)); do\n    \
+                 LOCAL_RANK=$rank RANK=$rank WORLD_SIZE=$ranks \"$@\" {witness} &\ndone\nwait"
+            ),
+        )
+    }
+
+    /// The path of a bash script.
+    pub(crate) fn script(&self, name: &str, text: &str) -> String {
+        let name = format!("bin/{name}");
+        let path = self.cluster.place.write(&name, &format!("#!/bin/bash\n{text}\n"));
+        let made = std::process::Command::new("chmod").arg("755").arg(self.cluster.place.outside(&name)).status();
         assert!(made.unwrap().success());
         path.display().to_string()
     }
@@ -76,10 +101,11 @@ pub(crate) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Submits a script; `$PROBE` is the witness with the memory it touches.
+    /// Submits a script; in it `witness WORDS` is an srun of the witness with these words.
     pub(crate) fn submit(node: &'a Node, words: &str, script: &str) -> Self {
-        let probe = format!("{} {TOUCHED}", node.cluster.probe_path());
-        let path = node.cluster.place.write("job.sh", &format!("#!/bin/bash\nPROBE='{probe}'\n{script}\n"));
+        let to = node.cluster.place.inside("out/job").display().to_string();
+        let witness = format!("witness() {{ srun --output={to}-%t \"$@\" {} && cat {to}-*; }}", node.witness());
+        let path = node.cluster.place.write("job.sh", &format!("#!/bin/bash\n{witness}\n{script}\n"));
         let (path, out) = (path.display().to_string(), node.cluster.place.inside("job.out").display().to_string());
         let words = ["--parsable", "--output", &out].into_iter().chain(words.split_whitespace()).chain([path.as_str()]);
         let submitted = node.cluster.run("sbatch", &words.collect::<Vec<_>>(), &[]).fine();

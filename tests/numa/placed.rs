@@ -15,6 +15,13 @@ pub(crate) fn cpus(witness: &Witness) -> CpuSet {
     witness.cpus.parse().unwrap()
 }
 
+/// The CPUs of all tasks together.
+pub(crate) fn all_cpus(witnesses: &[Witness]) -> CpuSet {
+    let mut all = CpuSet::new();
+    witnesses.iter().for_each(|witness| all.extend(&cpus(witness)));
+    all
+}
+
 /// The only GPU that a task can open.
 #[track_caller]
 pub(crate) fn own_gpu<'a>(truth: &'a Truth, witness: &Witness) -> &'a Gpu {
@@ -41,6 +48,13 @@ pub(crate) fn pages_on(witness: &Witness, nodes: &NodeSet) -> u64 {
 pub(crate) fn assert_beside(witness: &Witness, gpu: &Gpu) {
     assert!(cpus(witness).is_subset(&gpu.cpus), "GPU {} is beside {}: {witness:?}", gpu.pci, gpu.cpus);
     assert_memory(witness, PREFERRED, &NodeSet::from_iter([gpu.node]));
+}
+
+/// One rank for each of these GPUs, each beside its own.
+#[track_caller]
+pub(crate) fn assert_each_beside(witnesses: &[Witness], gpus: &[Gpu]) {
+    assert_eq!(witnesses.len(), gpus.len(), "{witnesses:#?}");
+    witnesses.iter().zip(gpus).for_each(|(witness, gpu)| assert_beside(witness, gpu));
 }
 
 /// The policy is this one, on these nodes, and nearly all pages are there.

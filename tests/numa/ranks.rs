@@ -1,7 +1,7 @@
 //! One task per GPU.
 
 use crate::node::Node;
-use crate::placed::{assert_beside, assert_shared_out, own_gpu, pages_on};
+use crate::placed::{assert_beside, assert_each_beside, assert_shared_out, own_gpu, pages_on};
 use gpu_tune_engine::NodeSet;
 
 #[test]
@@ -21,10 +21,8 @@ fn short_tasks_with_a_gpu_each_run_and_allocate_beside_it() {
 fn tasks_that_all_see_all_gpus_take_the_one_of_their_local_id() {
     let Some(node) = Node::get() else { return };
     let tasks = node.srun("-n8 -c2 --gpus-per-node=8 --gpu-tune=h200");
-    for (task, gpu) in tasks.iter().zip(&node.truth.gpus) {
-        assert_eq!(task.devices.len(), 8, "{task:?}");
-        assert_beside(task, gpu);
-    }
+    assert!(tasks.iter().all(|task| task.devices.len() == 8), "{tasks:?}");
+    assert_each_beside(&tasks, &node.truth.gpus);
     assert_shared_out(&tasks, &node.truth.cpus());
 }
 

@@ -26,16 +26,6 @@ pub(crate) struct Gpu {
 }
 
 impl Truth {
-    /// Reads this machine; nothing, after a line that says so, unless it is the virtual NUMA node.
-    pub(crate) fn of_the_virtual_node() -> Option<Self> {
-        let truth = Self::read();
-        if truth.gpus.is_empty() {
-            println!("skipped: needs the virtual NUMA node, `make vm-test` boots it");
-            return None;
-        }
-        Some(truth)
-    }
-
     /// What the driver of these GPUs would tell through NVML: names, but no affinity, so that hwloc has to place them.
     pub(crate) fn nvml(&self) -> String {
         let gpu = |(minor, gpu): (usize, &Gpu)| {
@@ -46,7 +36,8 @@ impl Truth {
         format!(r#"{{"driver":"550.54.15","gpus":[{}]}}"#, gpus.join(","))
     }
 
-    fn read() -> Self {
+    /// Reads this machine. There are stand-ins only in the virtual NUMA node.
+    pub(crate) fn read() -> Self {
         let cpu = Path::new("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list");
         Self { nodes: list(Path::new("/sys/devices/system/node/online")), gpus: stand_ins(), threads: list(cpu).len() }
     }

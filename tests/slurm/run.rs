@@ -126,12 +126,20 @@ impl Cluster {
     }
 
     fn probe_by(&self, starter: &[&str], args: &[&str], env: &[(&str, &str)]) -> Output {
+        self.to_files(starter, &[args, &[self.probe_path().as_str()]].concat(), env)
+    }
+
+    /// `srun WORDS`, each task's output in a file of its own.
+    pub fn tasks(&self, words: &[&str], env: &[(&str, &str)]) -> Output {
+        self.to_files(&["srun"], words, env)
+    }
+
+    fn to_files(&self, starter: &[&str], words: &[&str], env: &[(&str, &str)]) -> Output {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let file = |stream: &str, task: &str| format!("out/{stream}-{count}-{task}");
         let [to, errors] = ["out", "err"].map(|stream| self.place.inside(&file(stream, "%t")).display().to_string());
-        let probe = self.probe_path();
-        let words = [&starter[1..], args, &["--output", &to, "--error", &errors, &probe]].concat();
+        let words = [&starter[1..], &["--output", &to, "--error", &errors], words].concat();
         let mut out = self.run(starter[0], &words, env);
         let written = |stream: &str| -> String {
             let files = (0..).map(|task: u32| self.place.outside(&file(stream, &task.to_string())));
