@@ -15,6 +15,7 @@ use crate::spank::Handle;
 use crate::{discovery, environment, launch};
 use board::Board;
 use gpu_tune_engine::fabric::Fabric;
+use gpu_tune_engine::launch::binders;
 use gpu_tune_engine::os::Os;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Binding, Layout, Mode, Request};
@@ -215,15 +216,13 @@ impl Step {
             binding.smt = Smt::One;
         }
         let of_command = self.launch.own_binding();
-        let cpus = self.wish.cpus.then_some("--cpu-bind").or(of_command.cpus);
-        let memory = self.wish.memory.then_some("--mem-bind").or(of_command.memory);
-        binding.less(cpus.is_some(), memory.is_some());
-        let told = match (cpus, memory) {
-            (Some(who), _) => Some(format!("CPUs and memory are left as they are: `{who}` was given")),
-            (None, Some(who)) => Some(format!("memory is left as it is: `{who}` was given")),
-            (None, None) => self.launch.binds_later().map(|word| format!("what `{word}` binds is left as it is")),
+        let wish = binders::Wish {
+            cpus: self.wish.cpus.then_some("--cpu-bind").or(of_command.cpus),
+            memory: self.wish.memory.then_some("--mem-bind").or(of_command.memory),
         };
-        self.notices.extend(told.map(|message| Notice::new(Code::UserBinding, message)));
+        binding.less(wish.cpus.is_some(), wish.memory.is_some());
+        let later = || self.launch.binds_later().map(|word| format!("what `{word}` binds is left as it is"));
+        self.notices.extend(wish.told().or_else(later).map(|message| Notice::new(Code::UserBinding, message)));
         binding
     }
 }

@@ -133,6 +133,22 @@ fn the_users_own_values_stay_and_an_outer_profile_goes() {
 }
 
 #[test]
+fn what_the_command_binds_itself_is_left_alone_and_told() {
+    if one_cpu_only() {
+        return;
+    }
+    let vars = [("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "2")];
+    let taskset = ["taskset", "-c", "0", "cat", "/proc/self/status"];
+    let plain = ["cat", "/proc/self/status"];
+    for (command, cpu, told) in [(&taskset[..], "0", true), (&plain[..], "1", false)] {
+        let output = exec("exec-own", &vars, &[&["h200,verbose"], command].concat()).output().expect("it starts");
+        assert_eq!(cpus(&String::from_utf8_lossy(&output.stdout)), [cpu]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(said.contains("left as they are: `taskset` was given"), told, "{said}");
+    }
+}
+
+#[test]
 fn a_dry_run_shows_the_plan_and_changes_nothing() {
     let output = exec("exec-dry", &[], &["h200,dry-run", "--", "env"]).output().expect("it starts");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -7,7 +7,7 @@
 
 use super::command::{file_name, wrapper};
 
-/// Who binds, by name; `None`: nobody.
+/// Who binds in the user's name, a program or an option; `None`: nobody.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wish {
     /// CPUs.
@@ -57,6 +57,15 @@ pub fn wish<S: AsRef<str>>(argv: &[S]) -> Wish {
 }
 
 impl Wish {
+    /// What follows from it, for people; `None`: nothing.
+    pub fn told(self) -> Option<String> {
+        match (self.cpus, self.memory) {
+            (Some(who), _) => Some(format!("CPUs and memory are left as they are: `{who}` was given")),
+            (None, Some(who)) => Some(format!("memory is left as it is: `{who}` was given")),
+            (None, None) => None,
+        }
+    }
+
     fn numactl(&mut self, word: &str) {
         let (cpus, memory) = match word.strip_prefix('-') {
             None | Some("") => return,

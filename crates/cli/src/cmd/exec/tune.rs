@@ -252,6 +252,7 @@ impl Tuner<'_> {
     fn table(&self, plan: &TaskPlan, changes: &[Change]) -> Vec<String> {
         let mut lines = vec![format!("profile {}", self.resolved.name)];
         lines.extend(report::table(self.machine, std::slice::from_ref(plan)));
+        lines.extend(self.surroundings.own_binding.told());
         lines.extend(changes.iter().map(|(name, value)| match value {
             Some(value) => format!("{name}={}", value.to_string_lossy()),
             None => format!("{name} removed"),
