@@ -1,7 +1,7 @@
 //! What the user asked for himself stays, and `verbose` says so.
 
 use crate::node::Node;
-use crate::placed::{BIND, assert_memory, assert_no_policy, cpus, pages_on};
+use crate::placed::{BIND, assert_memory, assert_no_policy, assert_shared_out, cpus, local_rank, pages_on};
 use gpu_tune_engine::{CpuSet, NodeSet};
 
 #[test]
@@ -57,6 +57,21 @@ fn memory_by_numactl_stays_and_the_cores_are_ours() {
         assert_memory(task, BIND, &NodeSet::from_iter([1]));
     }
     assert!(output.stderr.contains("memory is left as it is: `numactl` was given"), "{}", output.stderr);
+}
+
+#[test]
+fn memory_that_the_user_places_around_a_launcher_stays_and_the_ranks_have_their_cores() {
+    let Some(node) = Node::get() else { return };
+    let launcher = node.launcher();
+    for wish in ["--mem-bind=map_mem:1", "numactl --membind=1"] {
+        let step = format!("-n1 -c16 --gpus-per-node=8 --gpu-tune=h200 {wish} {launcher} 8");
+        let ranks = node.run(&step).fine().witnesses();
+        for rank in &ranks {
+            assert!(cpus(rank).is_subset(&node.truth.gpus[local_rank(rank)].cpus), "{rank:?}");
+            assert_memory(rank, BIND, &NodeSet::from_iter([1]));
+        }
+        assert_shared_out(&ranks, &node.truth.cpus());
+    }
 }
 
 /// A launcher of two ranks that starts them with numactl, on the last CPU of the other socket.

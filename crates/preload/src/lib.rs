@@ -46,23 +46,24 @@ fn act(env: &Env<'_>) {
     if sys::name().is_some_and(|name| rank::is_binder(&name)) && will_bind() {
         return give_back(&plan, &share);
     }
-    let Some(policy) = untouched(&plan) else { return };
-    if !share.cpus.is_empty() && !bind_cpus(&share) {
+    if !has_launchers_cpus(&plan) {
+        return;
+    }
+    let policy = share.memory.and_then(|_| sys::get_policy(None));
+    if policy.is_some_and(|policy| policy != DEFAULT) || (!share.cpus.is_empty() && !bind_cpus(&share)) {
         return;
     }
     // Without an answer about the present policy, a seccomp filter forbids asking for one, too.
-    if let (Some(memory), Some(DEFAULT)) = (share.memory, policy) {
+    if let (Some(memory), Some(_)) = (share.memory, policy) {
         bind_memory(&memory);
     }
 }
 
-/// Whether the process still has what its launcher had: the CPUs, and the default memory policy. A rank's own children and
-/// whatever a user narrowed differ in one of them. The answer holds the policy, if the kernel tells it.
-fn untouched(plan: &Plan<'_>) -> Option<Option<i32>> {
+/// Whether the process still has its launcher's CPUs. A rank's own children and whatever a user narrowed have others, or a
+/// memory policy; that counts only where one is planned, since else a policy is the launcher's own (`--mem-bind`).
+fn has_launchers_cpus(plan: &Plan<'_>) -> bool {
     let (own, launcher) = (OWN.take(), LAUNCHER.take());
-    let same = launcher.read(plan.launcher) && sys::get_affinity(own) && own.same(launcher);
-    let policy = sys::get_policy(None);
-    (same && policy.is_none_or(|policy| policy == DEFAULT)).then_some(policy)
+    launcher.read(plan.launcher) && sys::get_affinity(own) && own.same(launcher)
 }
 
 fn will_bind() -> bool {

@@ -180,6 +180,22 @@ fn numactl_in_a_ranks_script_may_name_the_launchers_cpus_and_nothing_of_ours_sta
 }
 
 #[test]
+fn a_memory_policy_around_the_launcher_stays_and_its_ranks_have_their_cpus() {
+    let Some((all, first, last)) = two_cpus() else { return };
+    if Command::new("numactl").arg("--show").output().is_err() || !Path::new("/proc/self/numa_maps").exists() {
+        return println!("skipped: no numactl, or no memory policies");
+    }
+    let rank = ["--interleave=0", "env", "LOCAL_RANK=1", "cat", "/proc/self/status", "/proc/self/numa_maps"];
+    let found = |plan: &str| {
+        let said = success(under_shim("numactl", plan, &[]).args(rank));
+        assert!(said.contains(" interleave:0 "), "{said}");
+        field(&said, "Cpus_allowed_list")
+    };
+    assert_eq!(found(&format!("1;{all};;{first};{last}")), last, "no memory is planned: the policy is not ours");
+    assert_eq!(found(&format!("1;{all};;{first}:p0;{last}:p0")), all, "somebody else bound this rank");
+}
+
+#[test]
 fn a_container_that_gave_the_launcher_a_local_rank_makes_it_no_rank() {
     let Some((all, first, last)) = two_cpus() else { return };
     let plan = format!("1;{all};LOCAL_RANK={:08x};{first};{last}", gpu_tune_shim_core::bytes::hash(b"0"));
