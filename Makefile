@@ -83,9 +83,10 @@ memcheck: test-packages
 	@tests/install-packages valgrind
 	$(CARGO) test --test memory -- --ignored --nocapture
 
-## arm-test: the workspace built with Debian's Rust on an emulated arm64 machine, and its tests; an hour or two on two CPUs
+## arm-test: the workspace built for arm64 and its tests run on an emulated machine (HOW=cross: not compiled on that, too)
+HOW ?=
 arm-test:
-	tests/arm/test
+	tests/arm/test $(HOW)
 
 ## vm-test: real Slurm on a virtual node with two sockets, where memory really moves (QEMU, no KVM; a quarter of an hour)
 vm-test: test-packages build

@@ -11,8 +11,7 @@ fn root() -> &'static Path {
 /// Every Rust file of ours, by its path from the root.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut todo: Vec<PathBuf> =
-        ["build.rs", "src", "crates", "tests", "benches", "examples"].map(PathBuf::from).into();
+    let mut todo: Vec<PathBuf> = ["build.rs", "src", "crates", "tests", "bench", "fuzz"].map(PathBuf::from).into();
     while let Some(path) = todo.pop() {
         let full = root().join(&path);
         if full.is_dir() {

@@ -31,7 +31,7 @@ fn a_panic_in_any_hook_is_caught_and_the_job_goes_on() {
         return println!("skipped: a released plugin cannot be told to panic");
     }
     let Some(mut cluster) = Cluster::start(Setup::default()) else { return };
-    for hook in ["init", "init_post_opt", "user_init", "task_init_privileged", "task_init", "option"] {
+    for hook in ["register", "init", "init_post_opt", "user_init", "task_init_privileged", "task_init", "option"] {
         cluster.restart_slurmd(&[("GPU_TUNE_TEST_PANIC", hook)]);
         let out = cluster.probe(&STEP, &[]).fine();
         assert_eq!(out.witnesses().len(), 2, "{hook}");
@@ -147,6 +147,41 @@ fn a_profile_that_others_could_have_written_is_not_used() {
     assert_eq!(debug(&out).as_deref(), Some("WARN"), "the built-in one");
     assert!(out.stderr.contains("only built-in profiles are used"), "{}", out.stderr);
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn a_profile_directory_that_cannot_be_read_costs_its_own_profiles_only() {
+    let Some(mut cluster) = Cluster::start(Setup::default()) else { return };
+    cluster.place.write("etc/profiles.d/mine.toml", "inherits = \"h200\"\n");
+    let dir = cluster.place.outside("etc/profiles.d");
+    // Closed to users: an srun cannot check what the compute node will read.
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let mine = [&STEP[..3], &["--gpu-tune=mine"]].concat();
+    let out = cluster.probe_as_nobody(&mine, &[]).fine();
+    assert_eq!((masks(&out), out.witnesses()[0].var("GPU_TUNE_PROFILE")), (vec!["1".into(), "0".into()], Some("mine")));
+    assert!(out.stderr.contains("warning: cannot check the profile here"), "{}", out.stderr);
+    let out = cluster.probe_as_nobody(&STEP, &[]).fine();
+    assert_eq!((masks(&out), out.stderr.as_str()), (vec!["1".into(), "0".into()], ""));
+    // Not there to be read at all.
+    std::fs::remove_dir_all(&dir).unwrap();
+    let breaks: [(&str, &dyn Fn()); 2] = [
+        ("a file", &|| std::fs::write(&dir, "").unwrap()),
+        ("a link to itself", &|| std::os::unix::fs::symlink("profiles.d", &dir).unwrap()),
+    ];
+    for (name, make) in breaks {
+        make();
+        let out = cluster.probe(&STEP, &[]).fine();
+        assert_eq!(masks(&out), ["1", "0"], "{name}");
+        assert_eq!(out.stderr.matches("only built-in profiles are used").count(), 1, "{name}: {}", out.stderr);
+        std::fs::remove_file(&dir).unwrap();
+    }
+    let out = cluster.probe(&STEP, &[]).fine();
+    assert_eq!(
+        (masks(&out), out.stderr.as_str()),
+        (vec!["1".into(), "0".into()], ""),
+        "without one there is nothing to tell"
+    );
+    cluster.check_alive();
 }
 
 #[test]

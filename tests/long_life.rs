@@ -80,10 +80,23 @@ fn steps_killed_while_they_start_leave_nothing(cluster: &Cluster) {
 
 fn two_hundred_steps_leave_nothing(cluster: &Cluster) {
     many_steps(cluster, 10);
-    let before = traces(cluster);
+    let (before, memory) = (traces(cluster), memory_of_slurmd(cluster));
     many_steps(cluster, 200);
     cluster.wait_until_quiet();
     assert_eq!(traces(cluster), before, "files of the state directory, and open files of slurmd");
+    let grown = memory_of_slurmd(cluster).saturating_sub(memory);
+    println!("slurmd has grown by {grown} KiB, from {memory}");
+    assert!(grown < 200 * LEAK, "slurmd has grown by {grown} KiB");
+}
+
+/// KiB by which slurmd may grow in a step: it has buffers of its own.
+const LEAK: u64 = 16;
+
+/// Its own memory in KiB, whatever files are mapped.
+fn memory_of_slurmd(cluster: &Cluster) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.pid("slurmd"))).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 fn many_steps(cluster: &Cluster, count: u32) {

@@ -85,7 +85,7 @@ pub(super) fn task_init(handle: &Handle<'_>) {
 /// first.
 pub(super) fn fault(hook: &str, notice: Notice) {
     match hook {
-        "init" | "init_post_opt" | "option" => {
+        "register" | "init" | "init_post_opt" | "option" => {
             // Slurm may call the option's callback twice.
             let faults = &mut setup().faults;
             if !faults.contains(&notice) {

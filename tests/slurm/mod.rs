@@ -90,8 +90,20 @@ impl Cluster {
     }
 
     fn idle_nodes(&self) -> usize {
+        self.nodes_that_are("idle")
+    }
+
+    fn nodes_that_are(&self, state: &str) -> usize {
         let said = self.command("sinfo").args(["-h", "-N", "-o", "%T"]).output().unwrap();
-        String::from_utf8_lossy(&said.stdout).lines().filter(|line| *line == "idle").count()
+        String::from_utf8_lossy(&said.stdout).lines().filter(|line| *line == state).count()
+    }
+
+    /// A slurmd that goes away while a job is completing leaves its node in that state for minutes.
+    fn let_jobs_complete(&self) {
+        let deadline = Instant::now() + place::patience(10);
+        while self.nodes_that_are("completing") > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn slurmd(&mut self, node: &str) {
@@ -162,6 +174,7 @@ impl Cluster {
     }
 
     fn replace_slurmd(&mut self, end: fn(&mut Child)) {
+        self.let_jobs_complete();
         let at = self.daemons.iter().position(|(name, _)| name == "slurmd").unwrap();
         let (_, mut old) = self.daemons.remove(at);
         end(&mut old);
