@@ -1,7 +1,8 @@
 //! Where a verb's machine comes from: this node, or a file.
 
 use crate::CliError;
-use gpu_tune_discover::{Options, read_host, read_xml};
+use crate::cmd::read_xml;
+use gpu_tune_discover::{Options, read_file, read_host};
 use gpu_tune_engine::{Machine, Notice};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +29,7 @@ impl Source {
     pub fn read_within(&self, deadline: Duration) -> Result<(Machine, Vec<Notice>), CliError> {
         let nvml = self.nvml.clone().or(Options::default().nvml);
         let found = match &self.topology {
-            Some(path) => read_xml(path),
+            Some(path) => read_file(path, read_xml::command()),
             None => read_host(&Options { nvml, deadline }),
         };
         found.map_err(|error| {

@@ -2,7 +2,7 @@
 
 use crate::shape::{self, Shape};
 use crate::{DiscoverError, quiet};
-use gpu_tune_engine::{Code, Notice};
+use gpu_tune_engine::{Code, Machine, Notice};
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
 use std::error::Error;
 use std::panic::{UnwindSafe, catch_unwind};
@@ -19,7 +19,16 @@ pub(crate) fn this_machine() -> Result<Read, DiscoverError> {
 
 /// The shape of the machine that an XML text describes; `path` is for messages.
 pub(crate) fn from_xml(path: &Path, text: &str) -> Result<Read, DiscoverError> {
-    read(format!("`{}`", path.display()), || Ok(TopologyBuilder::new().from_xml(text)?))
+    read(format!("`{}`", path.display()), || described(text))
+}
+
+/// The machine that an XML text describes, or in words why there is none. What libhwloc prints goes to stderr.
+pub(crate) fn read_text(text: &str) -> Result<Machine, String> {
+    attempt(|| described(text)).map(|shape| shape.machine)
+}
+
+fn described(text: &str) -> Built {
+    Ok(TopologyBuilder::new().from_xml(text)?)
 }
 
 /// The shape, and what libhwloc complained about.
@@ -28,15 +37,22 @@ pub(crate) type Read = (Shape, Vec<Notice>);
 type Built = Result<TopologyBuilder, Box<dyn Error>>;
 
 fn read(subject: String, source: impl FnOnce() -> Built + UnwindSafe) -> Result<Read, DiscoverError> {
+    let (outcome, printed) = quiet::run(|| attempt(source));
+    match outcome {
+        Ok(shape) => Ok((shape, complaints(&subject, &printed))),
+        Err(message) => Err(DiscoverError::Hwloc { subject, message }),
+    }
+}
+
+/// The shape, or in words why there is none.
+fn attempt(source: impl FnOnce() -> Built + UnwindSafe) -> Result<Shape, String> {
     // hwlocality panics where libhwloc surprises it.
-    let (outcome, printed) = quiet::run(|| catch_unwind(|| load(source()?)));
-    let message = match outcome {
-        Ok(Ok(shape)) if !shape.machine.cpus.is_empty() => return Ok((shape, complaints(&subject, &printed))),
-        Ok(Ok(_)) => "it names no CPU that is online".into(),
-        Ok(Err(error)) => error.to_string(),
-        Err(panic) => panic_text(&*panic),
-    };
-    Err(DiscoverError::Hwloc { subject, message })
+    match catch_unwind(|| load(source()?)) {
+        Ok(Ok(shape)) if !shape.machine.cpus.is_empty() => Ok(shape),
+        Ok(Ok(_)) => Err("it names no CPU that is online".into()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panic) => Err(panic_text(&*panic)),
+    }
 }
 
 fn without_vendors_libraries() -> Built {
@@ -53,7 +69,7 @@ fn load(builder: TopologyBuilder) -> Result<Shape, Box<dyn Error>> {
 }
 
 /// What libhwloc printed, as one notice: its banners frame the sentence with stars.
-fn complaints(subject: &str, printed: &str) -> Vec<Notice> {
+pub(crate) fn complaints(subject: &str, printed: &str) -> Vec<Notice> {
     let said = printed.lines().map(|line| line.trim_matches(['*', ' '])).find(|line| !line.is_empty());
     said.map(|line| Notice::new(Code::Discovery, format!("hwloc says of {subject}: {line}"))).into_iter().collect()
 }

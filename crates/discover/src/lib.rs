@@ -5,6 +5,7 @@
 //! not be read is left unknown and told as a [`Notice`]. Only a machine whose CPUs nobody knows is an error.
 
 mod anonymous;
+mod apart;
 mod host;
 mod hwloc;
 mod ladder;
@@ -15,8 +16,9 @@ mod sysfs;
 mod xml;
 
 pub use anonymous::anonymize;
+pub use apart::{read_file, serve};
 
-use gpu_tune_engine::snapshot::{self, SnapshotError};
+use gpu_tune_engine::snapshot::SnapshotError;
 use gpu_tune_engine::{Machine, Notice};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -76,6 +78,23 @@ pub enum DiscoverError {
         /// What it must be.
         value: OsString,
     },
+    /// A file that libhwloc did not survive.
+    #[error("libhwloc could not load `{}`: {how}", path.display())]
+    Died {
+        /// The file.
+        path: PathBuf,
+        /// How it ended.
+        how: String,
+    },
+    /// The process in which libhwloc was to read a file.
+    #[error("cannot start a process for libhwloc to read {subject}")]
+    Apart {
+        /// The file in backticks.
+        subject: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// libhwloc gave up, or the Rust code around it did.
     #[error("hwloc cannot read {subject}: {message}")]
     Hwloc {
@@ -90,11 +109,15 @@ impl DiscoverError {
     /// What to do about it.
     pub fn help(&self) -> Option<String> {
         match self {
-            Self::Read { .. } => None,
+            Self::Read { .. } | Self::Apart { .. } => None,
             Self::Environment { name, value } => {
                 Some(format!("start the program with {name}={}", Path::new(value).display()))
             }
             Self::Snapshot { source, .. } => source.help(),
+            Self::Died { .. } => Some(
+                "the file is damaged, or this libhwloc has a fault: write it anew with `lstopo FILE.xml`, or try a newer libhwloc"
+                    .into(),
+            ),
             Self::NotATopology { .. } => {
                 Some("write the file with `lstopo FILE.xml` or `gpu-tune snapshot -o FILE`".into())
             }
@@ -141,13 +164,11 @@ pub fn read_root(root: &Path) -> Result<Found, DiscoverError> {
     Ok((machine, notices))
 }
 
-/// Reads a machine from an hwloc XML file or a snapshot, told apart by their first bytes. Nothing of this host is used.
+/// As [`read_file`], but libhwloc runs in this very process, and a file that it does not survive ends both: for files that are
+/// known to be good.
 pub fn read_xml(path: &Path) -> Result<Found, DiscoverError> {
-    let bytes = xml::bytes(path).map_err(|source| DiscoverError::Read { path: path.into(), source })?;
-    if snapshot::is_snapshot(&bytes) {
-        let found = snapshot::decode(&bytes).map_err(|source| DiscoverError::Snapshot { path: path.into(), source });
-        return found.map(|(machine, _)| (machine, Vec::new()));
+    match xml::contents(path)? {
+        xml::Contents::Snapshot(machine) => Ok((*machine, Vec::new())),
+        xml::Contents::Xml(text) => hwloc::from_xml(path, &text).map(|(shape, notices)| (shape.machine, notices)),
     }
-    let (shape, notices) = hwloc::from_xml(path, &xml::text(path, bytes)?)?;
-    Ok((shape.machine, notices))
 }

@@ -2,9 +2,11 @@
 //!
 //! libhwloc answers a file it does not like with a bare "invalid argument", hwlocality turns some answers into panics, and
 //! objects inside others where they do not belong make libhwloc crash. What people really hand over by mistake (a plan, a web
-//! page, half a file) and what would crash is found here, with the line.
+//! page, half a file) and the commonest ways to crash are found here, with the line; `apart` is for all others.
 
 use crate::DiscoverError;
+use gpu_tune_engine::Machine;
+use gpu_tune_engine::snapshot;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -12,8 +14,24 @@ use std::path::Path;
 /// The largest file taken, in bytes. hwloc's XML of a 1024-CPU node with every PCI device has about 2 MB.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// The text of a file that looks like hwloc's XML, whole; `path` is for messages.
-pub(crate) fn text(path: &Path, bytes: Vec<u8>) -> Result<String, DiscoverError> {
+/// What a file of a machine holds.
+pub(crate) enum Contents {
+    Snapshot(Box<Machine>),
+    /// Text that looks like hwloc's XML, whole.
+    Xml(String),
+}
+
+/// Reads a file of a machine; its first bytes tell of which kind it is.
+pub(crate) fn contents(path: &Path) -> Result<Contents, DiscoverError> {
+    let bytes = bytes(path).map_err(|source| DiscoverError::Read { path: path.into(), source })?;
+    if !snapshot::is_snapshot(&bytes) {
+        return text(path, bytes).map(Contents::Xml);
+    }
+    let decoded = snapshot::decode(&bytes).map_err(|source| DiscoverError::Snapshot { path: path.into(), source });
+    decoded.map(|(machine, _)| Contents::Snapshot(Box::new(machine)))
+}
+
+fn text(path: &Path, bytes: Vec<u8>) -> Result<String, DiscoverError> {
     let wrong = |line, message| DiscoverError::NotATopology { path: path.into(), line, message };
     let text = String::from_utf8(bytes).map_err(|error| {
         let line = line_at(error.as_bytes(), error.utf8_error().valid_up_to());
@@ -24,7 +42,7 @@ pub(crate) fn text(path: &Path, bytes: Vec<u8>) -> Result<String, DiscoverError>
 }
 
 /// A file's bytes, within bounds.
-pub(crate) fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
+fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
         return Err(std::io::Error::other("not a regular file"));

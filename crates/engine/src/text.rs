@@ -23,7 +23,14 @@ pub fn shown(text: &str) -> String {
 
 /// The same with room for so many characters, for whole sentences of another program.
 pub fn shown_up_to(text: &str, most: usize) -> String {
-    let mut out: String = text.chars().take(most).flat_map(char::escape_debug).collect();
+    let mut out = String::new();
+    for letter in text.chars().take(most) {
+        match letter {
+            // Harmless, and read by people.
+            '\'' | '"' => out.push(letter),
+            _ => out.extend(letter.escape_debug()),
+        }
+    }
     if text.chars().nth(most).is_some() {
         out.push('…');
     }
@@ -67,5 +74,6 @@ mod tests {
         assert_eq!(shown("a\x1b[31mb\n"), "a\\u{1b}[31mb\\n");
         assert_eq!(shown(&"x".repeat(100)).chars().count(), SHOWN + 1);
         assert_eq!(shown_up_to("a\tbc", 3), "a\\tb…");
+        assert_eq!(shown("`count > 0' failed"), "`count > 0' failed");
     }
 }

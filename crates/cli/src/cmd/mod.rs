@@ -12,6 +12,7 @@ pub mod exec;
 pub mod manual;
 pub mod plan;
 pub mod profile;
+pub mod read_xml;
 pub mod snapshot;
 pub mod topo;
 pub mod verify;
@@ -46,6 +47,9 @@ pub enum Verb {
     /// Write man pages and shell completions below a prefix.
     #[command(hide = true, long_about = text(include_str!("manual.rs")))]
     Manual(manual::Args),
+    /// Read an XML file with libhwloc in a process of its own.
+    #[command(hide = true, long_about = text(include_str!("read_xml.rs")))]
+    ReadXml(read_xml::Args),
 }
 
 impl Verb {
@@ -61,6 +65,7 @@ impl Verb {
             Self::Snapshot(args) => snapshot::run(&args),
             Self::Exec(args) => exec::run(&args),
             Self::Manual(args) => manual::run(&args),
+            Self::ReadXml(args) => read_xml::run(&args),
         }
     }
 }

@@ -12,6 +12,7 @@ mod common;
 mod doctor;
 mod exec;
 mod frame;
+mod hostile;
 mod plan;
 mod profile;
 mod snapshot;
