@@ -2,21 +2,19 @@
 //! with the tables in `tests/plans`: whoever changes one must have read it and mean it.
 #![cfg(test)]
 
+mod shared;
+
 use gpu_tune_discover::read_xml;
+use gpu_tune_engine::plan::testing::disagreement;
 use gpu_tune_engine::plan::{Layout, Memory, Own, Request, Share, TaskPlan};
 use gpu_tune_engine::{CpuSet, Machine};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The shared collection of real and constructed machines: `GPU_TUNE_SHARED`, or `shared` beside the repository.
+/// The shared collection of real and constructed machines.
 fn topologies() -> Vec<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let folder = std::env::var_os("GPU_TUNE_SHARED").map_or_else(beside, PathBuf::from).join("topologies");
-    let Ok(entries) = std::fs::read_dir(&folder) else {
-        println!("skipped: no collection of machines at {} (GPU_TUNE_SHARED names another place)", folder.display());
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let entries = shared::file("topologies").map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut files: Vec<PathBuf> = entries.into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "xml"));
     files.sort();
     files
@@ -64,14 +62,18 @@ fn tables(machine: &Machine) -> String {
 }
 
 fn table(text: &mut String, machine: &Machine, tasks: u32, cpus: &CpuSet) {
-    let gpus = (0..machine.gpus.len()).collect();
-    let layout = Layout::new(machine, &Request { tasks, gpus, cpus: cpus.clone(), ..Request::default() });
+    let layout = Layout::new(machine, &step(machine, tasks, cpus));
     for plan in (0..tasks).map(|id| layout.task(id, Own::All)) {
         task(text, &plan);
     }
     for notice in &layout.notices {
         writeln!(text, "! {}: {}", notice.code, notice.message).unwrap();
     }
+}
+
+fn step(machine: &Machine, tasks: u32, cpus: &CpuSet) -> Request {
+    let gpus = (0..machine.gpus.len()).collect();
+    Request { tasks, gpus, cpus: cpus.clone(), ..Request::default() }
 }
 
 fn task(text: &mut String, plan: &TaskPlan) {
@@ -103,4 +105,24 @@ fn every_machine_of_the_collection_is_planned_as_its_table_says() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         settings.bind(|| insta::assert_snapshot!(name, tables(&machine)));
     }
+}
+
+/// Not where ranks have a single core between them: the model knows only sharing.
+#[test]
+fn a_second_model_comes_to_the_same_plan_on_every_machine_of_the_collection() {
+    let mut compared = 0;
+    let files = topologies();
+    for path in &files {
+        let (machine, _) = read_xml(path).unwrap();
+        for (what, cpus) in allowed(&machine) {
+            let several = machine.cores.iter().filter(|core| !core.pus.is_disjoint(&cpus)).count() > 1;
+            for tasks in task_counts(machine.gpus.len()).into_iter().filter(|_| several) {
+                let verdict = disagreement(&machine, &step(&machine, tasks, &cpus));
+                assert_eq!(verdict, Ok(()), "{}, {what}, tasks {tasks}", path.display());
+                compared += 1;
+            }
+        }
+    }
+    println!("{compared} plans of {} machines compared", files.len());
+    assert!(compared >= 10 * files.len());
 }

@@ -23,6 +23,8 @@ pub enum Code {
     ProfileGpuMismatch,
     /// Two tasks came out on one GPU though nobody asked for sharing.
     GpuShared,
+    /// Tasks may open their own GPUs only, so these cannot copy to each other directly.
+    PeersHidden,
     /// An entry of a list of visible devices names no GPU, or several.
     BadVisible,
     /// The user gave his own binding, or something narrowed the task: it was left alone.
@@ -61,6 +63,7 @@ impl Code {
             Self::AffinityDenied => "affinity-denied",
             Self::ProfileGpuMismatch => "profile-gpu-mismatch",
             Self::GpuShared => "gpu-shared",
+            Self::PeersHidden => "peers-hidden",
             Self::BadVisible => "bad-visible",
             Self::UserBinding => "user-binding",
             Self::ReserveIgnored => "reserve-ignored",

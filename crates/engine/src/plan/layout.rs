@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::cores::{CoreSet, Cores, reserved};
-use super::locality::{Home, home, near_cpus, node_cpus, settle};
+use super::locality::{Home, cpus_of_nodes, home, near_cpus, node_cpus, settle};
 use super::memory::Policy;
 use super::{Layout, Request, Share, Slice, notices, share};
 use crate::spec::{CpuPolicy, Smt};
@@ -153,9 +153,15 @@ impl<'a> Planner<'a> {
         let near = settle(&self.cores, from, &self.homes);
         match self.request.binding.cpu {
             CpuPolicy::Exclusive => share::exclusive(&self.cores, from, &near),
-            CpuPolicy::Numa | CpuPolicy::Off => near,
+            CpuPolicy::Numa => near.iter().map(|near| &self.nodes_of(near) & from).collect(),
+            CpuPolicy::Off => near,
             CpuPolicy::Socket => near.iter().map(|near| &self.packages_of(near) & from).collect(),
         }
+    }
+
+    /// These cores and all usable ones of their NUMA nodes.
+    fn nodes_of(&self, near: &CoreSet) -> CoreSet {
+        near | &self.cores.within(&cpus_of_nodes(self.machine, &self.cores.cpus(near, Smt::All)))
     }
 
     /// All usable cores of the packages that have some of these.

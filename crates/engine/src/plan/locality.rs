@@ -39,6 +39,12 @@ pub(super) fn node_cpus(machine: &Machine, id: u32) -> Option<CpuSet> {
     (!node.cpus.is_empty()).then(|| node.cpus.clone())
 }
 
+/// All CPUs of the nodes that have some of these.
+pub(super) fn cpus_of_nodes(machine: &Machine, cpus: &CpuSet) -> CpuSet {
+    let nodes = machine.numa.iter().filter(|node| !node.cpus.is_disjoint(cpus));
+    nodes.flat_map(|node| node.cpus.iter()).collect()
+}
+
 fn nodes_with_cpus(machine: &Machine) -> usize {
     machine.numa.iter().filter(|node| !node.cpus.is_empty()).count()
 }
@@ -54,12 +60,15 @@ pub(super) enum Home {
     Unknown,
 }
 
-/// Where a GPU with these near CPUs stands.
+/// Where a GPU with these near CPUs stands. One that is near to a part of a NUMA node, as below a cache of its own, is
+/// near to the rest of the node where that part may not be used: no link between nodes is crossed there.
 pub(super) fn home(machine: &Machine, cores: &Cores, near: Option<&CpuSet>) -> Home {
     let Some(near) = near else { return Home::Unknown };
-    let usable = cores.within(near);
-    if !usable.is_empty() {
-        return Home::Near(usable);
+    for near in [near, &cpus_of_nodes(machine, near)] {
+        let usable = cores.within(near);
+        if !usable.is_empty() {
+            return Home::Near(usable);
+        }
     }
     let packages = machine.packages.iter().enumerate().filter(|(_, package)| !package.cpus.is_disjoint(near));
     Home::Remote(packages.map(|(position, _)| position).collect())

@@ -17,6 +17,8 @@ pub mod nics;
 mod notices;
 mod share;
 mod task;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 pub mod visible;

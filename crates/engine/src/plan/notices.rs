@@ -30,7 +30,7 @@ pub(super) fn reserve_ignored(reserved: &CpuSet) -> Notice {
 
 /// Fewer cores than ranks (rule 7).
 pub(super) fn overlap(machine: &Machine, gpus: &[usize]) -> Notice {
-    let message = format!("fewer cores than ranks next to {}: these ranks share cores", names(machine, gpus));
+    let message = format!("fewer cores than ranks for {}: these ranks share cores", names(machine, gpus));
     Notice::new(Code::Overlap, message).help(MORE_CPUS)
 }
 

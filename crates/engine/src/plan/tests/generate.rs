@@ -23,6 +23,8 @@ struct Numbers {
 #[derive(Debug, Clone)]
 enum Hangs {
     Node(usize),
+    /// Below a cache of its own: the first cores of a node.
+    PartOfNode(usize),
     TwoNodes(usize),
     Package(usize),
     Machine,
@@ -58,6 +60,7 @@ pub(super) fn machines() -> impl Strategy<Value = Machine> {
 fn hangs() -> impl Strategy<Value = Hangs> {
     prop_oneof![
         8 => (0..8_usize).prop_map(Hangs::Node),
+        1 => (0..8_usize).prop_map(Hangs::PartOfNode),
         1 => (0..8_usize).prop_map(Hangs::TwoNodes),
         2 => (0..4_usize).prop_map(Hangs::Package),
         1 => Just(Hangs::Machine),
@@ -119,7 +122,7 @@ fn hung(machine: &Machine, layout: &[Vec<u32>], hangs: &Hangs, number: u32) -> G
     let node = |at: usize| all[at % all.len()];
     let of_package = |at: usize| layout[at % layout.len()].clone();
     let nodes: Option<Vec<u32>> = match *hangs {
-        Hangs::Node(at) => Some(vec![node(at)]),
+        Hangs::Node(at) | Hangs::PartOfNode(at) => Some(vec![node(at)]),
         Hangs::TwoNodes(at) => Some(of_package(at).into_iter().take(2).collect()),
         Hangs::Package(at) => Some(of_package(at)),
         Hangs::Machine => Some(all),
@@ -128,7 +131,12 @@ fn hung(machine: &Machine, layout: &[Vec<u32>], hangs: &Hangs, number: u32) -> G
     };
     let locality = nodes.map(|nodes| {
         let near = machine.numa.iter().filter(|node| nodes.contains(&node.id)).flat_map(|node| node.cpus.iter());
-        Locality { cpus: near.collect(), nodes: nodes.iter().copied().collect(), source: LocalitySource::Hwloc }
+        let mut cpus: CpuSet = near.collect();
+        if let Hangs::PartOfNode(_) = hangs {
+            let cores: Vec<&Core> = machine.cores.iter().filter(|core| !core.pus.is_disjoint(&cpus)).collect();
+            cpus = cores.iter().take(cores.len().div_ceil(2)).flat_map(|core| core.pus.iter()).collect();
+        }
+        Locality { cpus, nodes: nodes.iter().copied().collect(), source: LocalitySource::Hwloc }
     });
     Gpu { locality, ..gpu(&format!("{number:04x}:01:00.0")) }
 }

@@ -4,7 +4,7 @@ use super::super::{Binding, Layout, Request, Reserve};
 use super::{check, cpus, slices, whole};
 use crate::Code;
 use crate::machine::testing::{Shape, dgx_a100, gh200_x4, hgx, turin, with_gpus};
-use crate::machine::{NumaNode, Vendor};
+use crate::machine::{Machine, NumaNode, Vendor};
 use crate::spec::{CpuPolicy, MemPolicy, Smt};
 
 fn binding(cpu: CpuPolicy) -> Binding {
@@ -39,6 +39,40 @@ fn socket_binding_gives_each_rank_the_package_of_its_gpu() {
         "64-127,192-255 @ 4-7 first 7",
     ];
     check(&turin(), &request, &expect, &[]);
+}
+
+/// Two nodes of four cores; GPUs 0 and 1 are each below a cache of node 0, GPU 2 below one of node 1.
+fn below_caches() -> Machine {
+    let mut machine = with_gpus(Shape { packages: 1, nodes: 2, cores: 4, smt: 1 }.machine(), &[&[0], &[0], &[1]]);
+    for (gpu, near) in machine.gpus.iter_mut().zip(["0-1", "2-3", "4-5"]) {
+        gpu.locality.as_mut().unwrap().cpus = cpus(near);
+    }
+    machine
+}
+
+#[test]
+fn a_gpu_below_a_cache_gets_the_cores_below_it() {
+    let layout = Layout::new(&below_caches(), &Request { cpus: cpus("0-5"), ..whole(&below_caches()) });
+    assert_eq!(slices(&layout), ["0-1 @ 0", "2-3 @ 0", "4-5 @ 1"]);
+}
+
+#[test]
+fn a_gpu_whose_cache_is_not_the_steps_is_near_to_the_rest_of_its_node() {
+    let request = Request { cpus: cpus("0-1,4-7"), ..whole(&below_caches()) };
+    check(&below_caches(), &request, &["0,6 @ 0-1 first 0", "1,7 @ 0-1 first 0", "4-5 @ 1"], &[]);
+    let elsewhere = Request { cpus: cpus("6-7"), gpus: vec![1], tasks: 1, ..Request::default() };
+    let layout = check(&below_caches(), &elsewhere, &["6-7 @ 1"], &[Code::GpuRemote]);
+    assert_eq!(
+        layout.notices[0].message,
+        "GPU 0000:11:00.0 on NUMA node 0 is far from the step's CPUs 6-7 (NUMA node 1): every host-to-GPU copy crosses a link \
+         between nodes"
+    );
+}
+
+#[test]
+fn numa_binding_gives_the_whole_node_to_a_gpu_below_a_cache_too() {
+    let request = Request { binding: binding(CpuPolicy::Numa), ..whole(&below_caches()) };
+    check(&below_caches(), &request, &["0-3 @ 0", "0-3 @ 0", "4-7 @ 1"], &[]);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What holds for every machine and every step.
 
 use super::super::layout::usable_cpus;
-use super::super::{Layout, Mode, Own, Request, Share};
+use super::super::locality::near_cpus;
+use super::super::testing::disagreement;
+use super::super::{Binding, Layout, Mode, Own, Request, Share};
 use super::generate::steps;
 use crate::machine::{Core, Gpu, Locality, Machine, NumaNode, Package};
 use crate::spec::{CpuPolicy, MemPolicy, Smt};
@@ -200,6 +202,24 @@ proptest! {
         let expect: Vec<Share> = shares(&layout).map(renamed_share).collect();
         let got: Vec<Share> = shares(&Layout::new(&renamed_machine(&machine), &other)).cloned().collect();
         prop_assert_eq!(got, expect);
+    }
+
+    #[test]
+    fn a_second_model_comes_to_the_same_plan((machine, mut request) in steps()) {
+        request.binding = Binding::default();
+        let cores = cores_in(&machine, &request.cpus);
+        let ranks = request.gpus.len().max(request.tasks as usize);
+        prop_assume!(!request.gpus.is_empty() && cores > 0 && (cores > 1 || ranks == 1));
+        prop_assert_eq!(disagreement(&machine, &request), Ok(()));
+    }
+
+    #[test]
+    fn a_gpu_is_far_only_across_a_link_between_nodes((machine, request) in steps()) {
+        let usable = machine.nodes_of(&free(&machine, &request));
+        for slice in Layout::new(&machine, &request).slices.iter().filter(|slice| slice.remote) {
+            let near = near_cpus(&machine, slice.gpu, &request.gpu_numa).unwrap();
+            prop_assert!(machine.nodes_of(&near).is_disjoint(&usable), "{} and {}", near, usable);
+        }
     }
 
     #[test]
