@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 pub(crate) fn after(handle: &Handle<'_>, step: &Step, layout: &Layout, local_id: u32, record: Record, own: &[Notice]) {
     let last = step.board.as_ref().is_none_or(|board| board.write(local_id, record));
     // What these say of one task holds for all.
-    let of_all = [Code::Env, Code::NoShim, Code::Rendezvous];
+    let of_all = [Code::Env, Code::NoShim, Code::PeersHidden, Code::Rendezvous];
     let own: Vec<&Notice> = own.iter().filter(|notice| last || !of_all.contains(&notice.code)).collect();
     tell(step, own);
     if last {
@@ -39,7 +39,7 @@ fn tell<'a>(step: &Step, notices: impl IntoIterator<Item = &'a Notice>) {
 /// What the user asked for himself, or what follows from something that is told anyway: only for those who ask.
 fn is_detail(step: &Step, notice: &Notice) -> bool {
     match notice.code {
-        Code::UserBinding => true,
+        Code::PeersHidden | Code::UserBinding => true,
         // A variable whose value comes from the binding, where nothing is bound.
         Code::Env => step.failed.is_some() || step.request.binding.cpu == CpuPolicy::Off,
         _ => false,

@@ -25,8 +25,10 @@ fn each_task_is_bound_for_the_gpu_that_it_may_really_open() {
         assert_eq!(task.cpus, cpu, "the core near {pci}");
     }
     assert!(!out.stderr.contains("warning"), "{}", out.stderr);
+    assert_eq!(out.stderr.matches("note: each task can open only its own GPUs").count(), 1, "{}", out.stderr);
     let both = cluster.probe(&["-n1", "-c2", "--gpus=2", "--gpu-tune=h200,verbose"], &[]).fine();
     assert_eq!(both.witnesses()[0].var("CUDA_VISIBLE_DEVICES"), Some("0,1"));
+    assert!(!both.stderr.contains("can open only its own"), "{}", both.stderr);
     assert!(both.stderr.contains("0000:12:00.0") && both.stderr.contains("0000:13:00.0"), "{}", both.stderr);
     holder.kill().unwrap();
     holder.wait().unwrap();

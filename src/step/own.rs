@@ -54,7 +54,7 @@ pub(crate) fn find(
         return (Own::All, Vec::new());
     }
     match may_open() {
-        Some(open) if open.contains(&false) => (constrained(&numbers, &open), Vec::new()),
+        Some(open) if open.contains(&false) => (constrained(&numbers, &open), vec![peers_hidden()]),
         _ => of_node(list, numbers.len(), machine, step),
     }
 }
@@ -68,6 +68,13 @@ fn numbers(list: &str) -> Option<Vec<usize>> {
 fn constrained(numbers: &[usize], open: &[bool]) -> Own {
     let openable: Vec<usize> = (0..).zip(open).filter(|(_, open)| **open).map(|(at, _)| at).collect();
     Own::These(numbers.iter().filter_map(|&number| openable.get(number).copied()).collect())
+}
+
+/// NCCL sees no NVLink to a GPU that it cannot open (NVIDIA/nccl#1066), and CUDA IPC needs the peer's device too.
+fn peers_hidden() -> Notice {
+    let message = "each task can open only its own GPUs, so NCCL and CUDA IPC do not copy between those of different tasks \
+                   directly: with `--gpus-per-node` for `--gpus-per-task` every task sees all, and task i still gets GPU i";
+    Notice::new(Code::PeersHidden, message)
 }
 
 /// Indices of the node. If one of them is no GPU of the step, they count from somewhere else, and we could not find out
@@ -139,6 +146,16 @@ mod tests {
         assert_eq!(own("0", &[2, 3], Some(&[true, false])), Own::These(vec![0]));
         assert_eq!(own("0", &[2, 3], Some(&[false, true])), Own::These(vec![1]));
         assert_eq!(own("1,0", &[0, 1, 3], Some(&[true, false, true])), Own::These(vec![2, 0]));
+    }
+
+    #[test]
+    fn tasks_that_cannot_open_each_others_gpus_are_told_what_that_costs() {
+        let codes = |open: &[bool]| {
+            let (_, notices) = find(Some("3"), &machine(4), &[2, 3], || Some(open.to_vec()));
+            notices.iter().map(|notice| notice.code).collect::<Vec<_>>()
+        };
+        assert_eq!(codes(&[false, true]), [Code::PeersHidden]);
+        assert_eq!(codes(&[true, true]), []);
     }
 
     #[test]
