@@ -93,7 +93,10 @@ fn options_win_over_the_keys_of_the_profile_text() {
 fn what_leaves_nothing_to_plan_exits_with_1() {
     let refusals = [
         ("--cpus 900-901", "none of the CPUs 900-901 is online on this machine, which has 0-223"),
+        ("--cpus=", "`--cpus` names no CPU, so there is nothing to plan"),
         ("--visible -1", "`--visible` leaves no GPU, so there is nothing to plan"),
+        ("--visible=", "`--visible` leaves no GPU, so there is nothing to plan"),
+        ("--visible NoDevFiles", "`--visible` leaves no GPU, so there is nothing to plan"),
         ("--gpus-per-task 2 --tasks 5", "5 tasks with 2 GPUs each need more than the 8 visible"),
     ];
     for (options, reason) in refusals {

@@ -79,8 +79,9 @@ fn visible_gpus(args: &Args, machine: &Machine) -> Result<(Vec<usize>, Vec<Notic
 fn allowed(asked: Option<&CpuSet>, machine: &Machine) -> Result<CpuSet, CliError> {
     let cpus = asked.map_or_else(|| machine.cpus.clone(), |asked| asked & &machine.cpus);
     match asked {
+        Some(asked) if asked.is_empty() => Err(CliError::nothing("`--cpus` names no CPU, so there is nothing to plan")),
         Some(asked) if cpus.is_empty() => {
-            let (asked, there) = (words::list(asked), &machine.cpus);
+            let there = &machine.cpus;
             Err(CliError::nothing(format!("none of the CPUs {asked} is online on this machine, which has {there}")))
         }
         _ => Ok(cpus),
