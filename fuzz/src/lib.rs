@@ -1,23 +1,6 @@
-//! Fuzzing from a file to every task's plan: whatever a snapshot or an XML file holds, whatever the step owns and whatever
-//! the visible devices say, nothing panics and nothing is bound where it must not be.
-//!
-//! From the repository's root, with what the package manager calls libhwloc-dev:
-//!
-//! ```sh
-//! cargo +nightly run --manifest-path fuzz/Cargo.toml --example seeds
-//! cargo +nightly fuzz run -O snapshot -- -max_total_time=600 -max_len=65536
-//! cargo +nightly fuzz run -O xml -- -max_total_time=600 -max_len=65536
-//! ```
-//!
-//! The text that users and admins write has targets of its own, which need nothing of this: a profile's file, and the option
-//! with the words of `plugstack.conf`.
-//!
-//! ```sh
-//! cargo +nightly fuzz run -O profile fuzz/corpus/profile profiles -- -max_total_time=1200 -max_len=8192
-//! cargo +nightly fuzz run -O option -- -max_total_time=1200 -max_len=1100
-//! ```
-//!
-//! An input of the first two is three lines (wishes, CPU list, visible devices) and then the file.
+#![doc = include_str!("../README.md")]
+
+pub mod survivor;
 
 use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Reserve, Share, visible};
 use gpu_tune_engine::spec::{CpuPolicy, MemPolicy, Smt};
