@@ -51,8 +51,14 @@ fn load(text: &str) -> Result<(), Box<dyn Error>> {
 
 fn ended_well(child: libc::pid_t) -> bool {
     let mut status = 0;
-    // SAFETY: `child` is ours, and nobody else waits for it.
-    let waited = unsafe { libc::waitpid(child, &mut status, 0) };
-    assert_eq!(waited, child, "{}", std::io::Error::last_os_error());
-    libc::WIFEXITED(status)
+    loop {
+        // SAFETY: `child` is ours, and nobody else waits for it.
+        let waited = unsafe { libc::waitpid(child, &mut status, 0) };
+        if waited == child {
+            return libc::WIFEXITED(status);
+        }
+        // libFuzzer's clock interrupts.
+        let error = std::io::Error::last_os_error();
+        assert_eq!(error.kind(), std::io::ErrorKind::Interrupted, "{error}");
+    }
 }
