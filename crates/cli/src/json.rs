@@ -91,6 +91,8 @@ pub struct RankVerdict {
     pub differences: Vec<String>,
     /// What probably did it.
     pub blame: Vec<String>,
+    /// What else there is to know, such as why there is no plan.
+    pub notes: Vec<String>,
 }
 
 /// `gpu-tune doctor --json`.

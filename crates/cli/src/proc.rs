@@ -69,6 +69,11 @@ impl Proc {
         Ok(args)
     }
 
+    /// Its control groups, one line for each hierarchy; empty where there are none.
+    pub fn cgroup(&self, pid: u32) -> String {
+        fs::read_to_string(self.file(pid, "cgroup")).unwrap_or_default()
+    }
+
     /// The parent's pid; 0 for the first process and for one that is gone.
     pub fn parent(&self, pid: u32) -> u32 {
         let status = fs::read_to_string(self.file(pid, "status")).unwrap_or_default();

@@ -88,7 +88,7 @@ const fn fault(path: &'static str, text: Option<&'static str>, expect: [&'static
 }
 
 const STACK: &str = "etc/slurm/plugstack.conf";
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 20] = [
     fault(STACK, Some(""), ["fail", "plugstack.conf", "does not list", "optional"]),
     fault(STACK, None, ["fail", "plugstack.conf", "is not there", "optional"]),
     fault(
@@ -105,6 +105,31 @@ const FAULTS: [Fault; 16] = [
         STACK,
         Some("optional /usr/local/lib/gpu-tune/gpu_tune.so\noptional /usr/lib/slurm/spank_pyxis.so\n"),
         ["warn", "order", "before pyxis", "after spank_pyxis.so"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so\ninclude plugstack.conf.d/20-*\n"),
+        [
+            "fail",
+            "plugstack.conf",
+            "is listed 2 times: /etc/slurm/plugstack.conf:1, /etc/slurm/plugstack.conf.d/20",
+            "one",
+        ],
+    ),
+    fault(
+        STACK,
+        Some("Optional /usr/lib/x.so\ninclude plugstack.conf.d/*.conf\n"),
+        ["warn", "plugstack.conf", "/etc/slurm/plugstack.conf:1: `Optional` is none of optional", "correct the line"],
+    ),
+    fault(
+        STACK,
+        Some("include plugstack.d/*.conf\n"),
+        ["fail", "plugstack.conf", "plugstack.conf:1: no file fits `/etc/slurm/plugstack.d/*.conf`", "add `optional"],
+    ),
+    fault(
+        "etc/slurm/plugstack.conf.d/30-again.conf",
+        Some("include ../../slurm/plugstack.con[f]\n"),
+        ["fail", "plugstack.conf", "30-again.conf:1 includes a file that includes this one", "take that line away"],
     ),
     fault("usr/local/lib/gpu-tune/libgpu_tune_preload.so", None, ["fail", "shim", "is not there", "make install"]),
     fault(
@@ -163,6 +188,32 @@ fn each_fault_is_told_with_its_fix() {
         assert!(says(&report, state, subject, said, fix), "{path} {text:?}: {report}");
         assert_eq!(report.starts_with("exit 1\n"), *state == "fail", "{path}: {report}");
     }
+}
+
+#[test]
+fn nested_includes_are_followed_as_slurm_does() {
+    let node = Node::ready("doctor-includes");
+    node.write(STACK, "include conf.d/*/[a-c]?.conf\n");
+    // Relative to the file it stands in; a name with a dot before it does not fit `*`.
+    node.write("etc/slurm/conf.d/1/a1.conf", "include more/*\n");
+    node.write("etc/slurm/conf.d/1/more/.old", "optional /x/gpu_tune.so\n");
+    node.write("etc/slurm/conf.d/1/more/10", "\trequired\tspank_pyxis.so # first\n");
+    node.write("etc/slurm/conf.d/2/b1.conf", "optional /usr/local/lib/gpu-tune/gpu_tune.so strict\n");
+    node.write("etc/slurm/conf.d/2/d1.conf", "optional /usr/local/lib/gpu-tune/gpu_tune.so\n");
+    let Some(report) = node.report() else { return };
+    assert!(report.contains("/etc/slurm/conf.d/2/b1.conf:1 lists gpu_tune.so"), "{report}");
+    assert!(says(&report, "ok", "words", "strict", "plugin file") && report.contains("after pyxis"), "{report}");
+    assert!(report.starts_with("exit 0\n"), "{report}");
+}
+
+#[test]
+fn a_plugin_without_a_slash_is_looked_for_in_slurms_directory() {
+    let node = Node::ready("doctor-plugin-dir");
+    node.write(STACK, "optional gpu_tune.so\n");
+    node.write("etc/slurm/slurm.conf", "TaskPlugin=task/affinity\nPluginDir=/opt/none:/opt/plugins\n");
+    node.write("opt/plugins/gpu_tune.so", "");
+    let Some(report) = node.report() else { return };
+    assert!(says(&report, "ok", "plugin file", "/opt/plugins/gpu_tune.so", ""), "{report}");
 }
 
 #[test]

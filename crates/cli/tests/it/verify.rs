@@ -121,8 +121,42 @@ fn a_job_without_tuned_processes_exits_with_1() {
     assert_eq!(
         text,
         "exit 1\n--- stdout\n--- stderr\n\
-         gpu-tune: error: job 42 has no process on this node that gpu-tune tuned\n"
+         gpu-tune: error: job 42 has no process on this node\n"
     );
+}
+
+#[test]
+fn ranks_that_overwrote_their_environment_are_found_by_slurmstepd_and_known_by_their_cpus() {
+    let root = scratch("verify-overwritten");
+    let stepd = Process { pid: 90, parent: 1, cmdline: "slurmstepd: [42.0]", ..rank1(&[]) };
+    let agent = Process { pid: 100, parent: 90, threads: &["0-31"], policy: "default", ..rank1(&COMMON) };
+    let titled = Process { cmdline: "sglang::scheduler_TP1", environ: &[], policy: "default", ..rank1(&[]) };
+    let loader = Process { pid: 310, parent: 300, ..titled };
+    let helper = Process { pid: 320, parent: 100, threads: &["0-31"], ..titled };
+    let stranger = Process { pid: 400, parent: 1, ..titled };
+    [&stepd, &agent, &titled, &loader, &helper, &stranger].iter().for_each(|process| process.write(&root));
+    let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    insta::assert_snapshot!("overwritten", text);
+}
+
+#[test]
+fn a_task_that_emptied_its_environment_is_found_by_its_cgroup() {
+    let root = scratch("verify-emptied");
+    let common = [&COMMON[..4], &["GPU_TUNE_PLAN=1;0-15;;0-15:p0"]].concat();
+    let task = Process { pid: 100, parent: 90, threads: &["0-15"], policy: "prefer:0", ..rank1(&common) };
+    let emptied = Process { pid: 300, parent: 1, environ: &[], ..task };
+    // A step that gpu-tune left alone, and another job.
+    let other = Process { pid: 310, parent: 1, environ: &[], ..task };
+    [&task, &emptied, &other].iter().for_each(|process| process.write(&root));
+    write(root.join("300/cgroup"), "0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_1\n");
+    write(root.join("310/cgroup"), "0::/system.slice/slurmstepd.scope/job_42/step_1/user/task_0\n");
+    let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    insta::assert_snapshot!("emptied", text);
+    let text = told(&gpu_tune(&["verify", "--job", "43", "--proc", &root.to_string_lossy()]));
+    assert!(text.ends_with("job 43 has no process on this node\n"), "{text}");
+    fs::remove_dir_all(root.join("100")).expect("the task ends");
+    let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    assert!(text.ends_with("tuned none of job 42's processes on this node, 2 in all\n"), "{text}");
 }
 
 /// A process of our own, ended with the test.

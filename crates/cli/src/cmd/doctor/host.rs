@@ -43,6 +43,11 @@ impl Host {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
+    /// The node's own name for a path below the root.
+    pub(super) fn from_root(&self, path: &Path) -> PathBuf {
+        path.strip_prefix(&self.root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
+    }
+
     /// A file's text; `None` when it is not there or not readable.
     pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let bytes = fs::read(self.path(path)).ok()?;

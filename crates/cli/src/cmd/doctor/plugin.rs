@@ -2,7 +2,7 @@
 
 use super::Node;
 use super::line::Line;
-use super::plugstack::Entry;
+use super::plugstack::{Entry, Plugstack};
 use crate::words;
 use gpu_tune_engine::profile::{Catalog, Kind};
 use gpu_tune_engine::snapshot::{self, Key};
@@ -29,10 +29,9 @@ pub(super) fn check(node: &Node) -> Vec<Line> {
     lines
 }
 
-/// Whether plugstack.conf has our line.
+/// Whether plugstack.conf has our line, and what is wrong with the file.
 fn listed<'a>(node: &'a Node, lines: &mut Vec<Line>) -> Option<&'a Entry> {
     let subject = "plugstack.conf";
-    let fix = "add `optional /usr/local/lib/gpu-tune/gpu_tune.so` on every node";
     let Some(path) = &node.plugstack.path else {
         lines.push(Line::skip(subject, "unknown without slurm.conf"));
         return None;
@@ -40,16 +39,43 @@ fn listed<'a>(node: &'a Node, lines: &mut Vec<Line>) -> Option<&'a Entry> {
     let path = path.display();
     let ours = node.plugstack.ours();
     lines.push(match ours {
-        None if !node.plugstack.found => Line::fail(subject, format!("{path} is not there")).fix(fix),
-        None => Line::fail(subject, format!("{path} does not list gpu_tune.so")).fix(fix),
+        None if !node.plugstack.found => Line::fail(subject, format!("{path} is not there")).fix(ADD),
+        None => Line::fail(subject, not_listed(&node.plugstack)).fix(ADD),
         Some((_, entry)) if entry.required => Line::warn(
             subject,
-            format!("{path} lists gpu_tune.so as `required`: a missing file would stop slurmd and srun"),
+            format!("{} lists gpu_tune.so as `required`: a missing file would stop slurmd and srun", entry.place),
         )
         .fix("write `optional`; `strict` is the word for jobs that must not run untuned"),
-        Some(_) => Line::ok(subject, format!("{path} lists gpu_tune.so")),
+        Some((_, entry)) => Line::ok(subject, format!("{} lists gpu_tune.so", entry.place)),
     });
+    lines.extend(oddities(&node.plugstack));
     ours.map(|(_, entry)| entry)
+}
+
+const ADD: &str = "add `optional /usr/local/lib/gpu-tune/gpu_tune.so` on every node";
+
+/// A pattern that no file fits is no fault, but may be the reason.
+fn not_listed(plugstack: &Plugstack) -> String {
+    let path = plugstack.path.as_deref().unwrap_or(Path::new("plugstack.conf"));
+    let why = plugstack.empty.iter().map(|place| format!("; {place}"));
+    format!("{} does not list gpu_tune.so{}", path.display(), why.collect::<String>())
+}
+
+fn oddities(plugstack: &Plugstack) -> Vec<Line> {
+    let subject = "plugstack.conf";
+    let circle = plugstack.circle.iter().map(|place| {
+        Line::fail(subject, format!("{place} includes a file that includes this one: Slurm starts no job"))
+            .fix("take that line away")
+    });
+    let ignored = plugstack.ignored.iter().map(|place| {
+        Line::warn(subject, format!("{place}: Slurm passes the line over")).fix("correct the line, or take it away")
+    });
+    let places: Vec<&str> = plugstack.all_ours().map(|entry| entry.place.as_str()).collect();
+    let twice = (places.len() > 1).then(|| {
+        Line::fail(subject, format!("gpu_tune.so is listed {} times: {}", places.len(), places.join(", ")))
+            .fix("leave one line")
+    });
+    circle.chain(ignored).chain(twice).collect()
 }
 
 /// The words behind the plugin; with a wrong one the plugin stays out of the way.

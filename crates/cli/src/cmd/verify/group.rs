@@ -1,7 +1,9 @@
 //! Which processes belong together: a rank and everything it started.
 
-use super::planned::{Planned, planned};
+use super::origin::{Origin, Process, Processes};
+use super::planned::{Planned, by_cpus, planned};
 use crate::proc::{Environ, Proc};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which processes to look at.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +26,17 @@ pub(super) struct Group {
     pub(super) environ: Environ,
     /// What is planned for it.
     pub(super) planned: Planned,
+    /// Why its own environment tells nothing, where that is so.
+    pub(super) lost: Option<Lost>,
+}
+
+/// What became of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Emptied or overwritten.
+    Gone,
+    /// Only root may read it.
+    Hidden,
 }
 
 /// Who it is.
@@ -35,7 +48,7 @@ pub(super) struct Name {
     pub(super) task: Option<u32>,
     /// For a rank that a launcher started.
     pub(super) local_rank: Option<u32>,
-    /// For a process that was named by its pid, which stands for itself.
+    /// For a process that stands for itself: it was named by its pid, or its environment is lost.
     pub(super) pid: Option<u32>,
 }
 
@@ -45,51 +58,126 @@ pub(super) struct Found {
     pub(super) groups: Vec<Group>,
     /// Processes whose environment only root may read.
     pub(super) hidden: usize,
+    /// Processes of the job, tuned or not.
+    pub(super) of_job: usize,
 }
 
 /// Finds the groups, sorted by job, step, task and rank.
 pub(super) fn find(proc: &Proc, scope: Scope<'_>) -> Found {
-    let mut found = Found::default();
-    let pids = match scope {
-        Scope::Pids(pids) => pids.to_vec(),
-        Scope::Job(_) | Scope::Node => proc.pids(),
+    let processes = Processes::read(proc);
+    let mut found = match scope {
+        Scope::Pids(pids) => alone(&processes, pids),
+        Scope::Job(job) => Finder::new(proc, &processes, Some(job)).find(),
+        Scope::Node => Finder::new(proc, &processes, None).find(),
     };
-    for pid in pids.into_iter().filter(|pid| *pid != std::process::id()) {
-        match proc.environ(pid) {
-            Ok(environ) if wanted(&environ, scope) => found.add(pid, environ, matches!(scope, Scope::Pids(_))),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => found.hidden += 1,
-            // It ended meanwhile, or is the kernel's own.
-            Err(_) => {}
-        }
-    }
     found.groups.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
 
-fn wanted(environ: &Environ, scope: Scope<'_>) -> bool {
-    let tuned = environ.contains_key("GPU_TUNE_PROFILE");
-    match scope {
-        Scope::Pids(_) => true,
-        Scope::Node => tuned,
-        Scope::Job(job) => tuned && environ.get("SLURM_JOB_ID").is_some_and(|id| id == job),
+/// Each for itself.
+fn alone(processes: &Processes, pids: &[u32]) -> Found {
+    let mut found = Found::default();
+    for (pid, process) in pids.iter().filter_map(|pid| Some((*pid, processes.get(*pid)?))) {
+        if process.hidden {
+            found.hidden += 1;
+        } else {
+            let planned = planned(&process.environ);
+            let name = Name { pid: Some(pid), ..name(process, &planned) };
+            found.groups.push(Group { name, pids: vec![pid], environ: process.environ.clone(), planned, lost: None });
+        }
+    }
+    found
+}
+
+fn name(process: &Process, planned: &Planned) -> Name {
+    let Origin { job, step, task } = process.origin.clone().unwrap_or_default();
+    let own = |name: &str| process.environ.get(name).and_then(|id| id.parse().ok());
+    Name { job, step, task: task.or_else(|| own("SLURM_LOCALID")), local_rank: planned.local_rank, pid: None }
+}
+
+struct Finder<'a> {
+    proc: &'a Proc,
+    processes: &'a Processes,
+    job: Option<&'a str>,
+    /// Job and step of each tuned process: others in there were started by one that is tuned.
+    steps: BTreeSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(proc: &'a Proc, processes: &'a Processes, job: Option<&'a str>) -> Self {
+        let tuned = processes.iter().filter(|(_, process)| process.tuned());
+        let steps = tuned.filter_map(|(_, process)| step(process)).collect();
+        Self { proc, processes, job, steps }
+    }
+
+    fn find(&self) -> Found {
+        let mut groups: BTreeMap<Name, Group> = BTreeMap::new();
+        for (pid, _) in self.processes.iter().filter(|(pid, process)| self.wanted(*pid, process)) {
+            let group = self.group(self.head(pid));
+            groups.entry(group.name.clone()).or_insert(group).pids.push(pid);
+        }
+        let hidden = self.processes.iter().filter(|(_, process)| process.hidden).count();
+        let of_job = self.processes.iter().filter(|(_, process)| self.of_job(process)).count();
+        Found { groups: groups.into_values().collect(), hidden, of_job }
+    }
+
+    fn of_job(&self, process: &Process) -> bool {
+        let job = process.origin.as_ref().map(|origin| origin.job.as_str());
+        self.job.is_none() || self.job == job
+    }
+
+    fn wanted(&self, pid: u32, process: &Process) -> bool {
+        let with_tuned = || step(process).is_some_and(|step| self.steps.contains(&step));
+        let below_tuned = || self.processes.above(pid).any(|(_, above)| above.tuned());
+        self.of_job(process) && (process.tuned() || with_tuned() || below_tuned())
+    }
+
+    /// The process whose group a process is in: itself; where its own environment is lost, the rank above it, else the
+    /// first above it that lost it.
+    fn head(&self, pid: u32) -> u32 {
+        let mut head = pid;
+        while let Some((above, process)) = self.above(head).filter(|_| self.lost(head)) {
+            match process.tuned() && planned(&process.environ).launcher {
+                true => break,
+                false => head = above,
+            }
+        }
+        head
+    }
+
+    fn lost(&self, pid: u32) -> bool {
+        self.processes.get(pid).is_some_and(|process| !process.tuned())
+    }
+
+    /// The nearest process above that is looked at too.
+    fn above(&self, pid: u32) -> Option<(u32, &'a Process)> {
+        self.processes.above(pid).find(|(pid, process)| self.wanted(*pid, process))
+    }
+
+    /// The group of a process, still empty.
+    fn group(&self, head: u32) -> Group {
+        let Some(process) = self.processes.get(head) else { return Group::of(Name::default(), Planned::default()) };
+        if process.tuned() {
+            let planned = planned(&process.environ);
+            let name = name(process, &planned);
+            return Group { environ: process.environ.clone(), ..Group::of(name, planned) };
+        }
+        let launcher = self.above(head).map(|(_, process)| process);
+        let cpus = self.proc.threads(head).ok().and_then(|threads| Some(threads.into_iter().next()?.cpus));
+        let planned = launcher.zip(cpus).map(|(above, cpus)| by_cpus(&above.environ, &cpus)).unwrap_or_default();
+        let mut name = Name { pid: Some(head), ..name(process, &planned) };
+        name.task = name.task.or_else(|| launcher?.origin.as_ref()?.task);
+        let lost = Some(if process.hidden { Lost::Hidden } else { Lost::Gone });
+        Group { lost, environ: process.environ.clone(), ..Group::of(name, planned) }
     }
 }
 
-impl Found {
-    fn add(&mut self, pid: u32, environ: Environ, alone: bool) {
-        let planned = planned(&environ);
-        let text = |name: &str| environ.get(name).cloned().unwrap_or_default();
-        let name = Name {
-            job: text("SLURM_JOB_ID"),
-            step: text("SLURM_STEP_ID"),
-            task: environ.get("SLURM_LOCALID").and_then(|id| id.parse().ok()),
-            local_rank: planned.local_rank,
-            pid: alone.then_some(pid),
-        };
-        match self.groups.iter_mut().find(|group| group.name == name) {
-            Some(group) => group.pids.push(pid),
-            None => self.groups.push(Group { name, pids: vec![pid], environ, planned }),
-        }
+impl Group {
+    fn of(name: Name, planned: Planned) -> Self {
+        Self { name, pids: Vec::new(), environ: Environ::new(), planned, lost: None }
     }
+}
+
+fn step(process: &Process) -> Option<(&str, &str)> {
+    process.origin.as_ref().map(|origin| (origin.job.as_str(), origin.step.as_str()))
 }

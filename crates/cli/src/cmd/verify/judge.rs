@@ -1,7 +1,7 @@
 //! Compares what is with what was planned.
 
 use super::blame;
-use super::group::Group;
+use super::group::{Group, Lost};
 use crate::proc::{Environ, Memory, Proc, Thread};
 use crate::words;
 use gpu_tune_engine::launch::ours;
@@ -56,6 +56,9 @@ impl Verdict<'_> {
             self.notes.push(self.no_plan());
             return;
         };
+        if let Some(lost) = self.group.lost {
+            self.notes.push(format!("known by its CPUs only: {}", what_became(lost)));
+        }
         if let Some(planned) = &share.cpus {
             self.differences.extend(outside(threads, planned));
         }
@@ -70,11 +73,22 @@ impl Verdict<'_> {
     }
 
     fn no_plan(&self) -> String {
-        match self.group.environ.get("GPU_TUNE_PROFILE") {
-            None => "gpu-tune did not tune this process".to_owned(),
-            Some(_) if self.group.planned.local_rank.is_some() => "the plan has no part for this rank".to_owned(),
-            Some(profile) => format!("profile `{profile}` set its environment; there is no plan to compare with"),
+        let group = self.group;
+        match (group.lost, group.environ.get("GPU_TUNE_PROFILE")) {
+            (Some(lost), _) => format!("its plan is unknown: {}", what_became(lost)),
+            (None, None) => "gpu-tune did not tune this process".to_owned(),
+            (None, Some(_)) if group.planned.local_rank.is_some() => "the plan has no part for this rank".to_owned(),
+            (None, Some(profile)) => {
+                format!("profile `{profile}` set its environment; there is no plan to compare with")
+            }
         }
+    }
+}
+
+fn what_became(lost: Lost) -> &'static str {
+    match lost {
+        Lost::Gone => "its environment is emptied or overwritten (`env -i`, setproctitle)",
+        Lost::Hidden => "only root may read its environment",
     }
 }
 

@@ -7,12 +7,16 @@
 //! numactl, a launcher that binds its ranks itself or drops LD_PRELOAD. Threads that have fewer CPUs than their rank are
 //! no difference: they are still where they belong.
 //!
+//! Processes that emptied or overwrote their environment are found by their cgroup and by slurmstepd above them. Below a
+//! launcher such a rank is known by its CPUs; else its plan is unknown, and that is said.
+//!
 //! Without options every tuned process of this node is looked at; inside a job, that job's. Run it as the job's user or as
 //! root. The exit status is 1 when something differs, or when there is nothing to look at.
 
 mod blame;
 mod group;
 mod judge;
+mod origin;
 mod planned;
 mod show;
 
@@ -68,7 +72,10 @@ fn groups(args: &Args, proc: &Proc) -> Result<Vec<Group>, CliError> {
         return Ok(found.groups);
     }
     let whose = match scope {
-        group::Scope::Job(job) => format!("job {job} has no process on this node that gpu-tune tuned"),
+        group::Scope::Job(job) if found.of_job > 0 => {
+            format!("gpu-tune tuned none of job {job}'s processes on this node, {} in all", found.of_job)
+        }
+        group::Scope::Job(job) => format!("job {job} has no process on this node"),
         group::Scope::Node => "no process on this node was tuned by gpu-tune".to_owned(),
         group::Scope::Pids(_) => "none of these processes can be read".to_owned(),
     };

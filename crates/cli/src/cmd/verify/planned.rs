@@ -40,6 +40,22 @@ pub(super) fn planned(environ: &Environ) -> Planned {
     Planned { share, local_rank, launcher: local_rank.is_none(), launchers: plan.launcher }
 }
 
+/// What a launcher planned for the rank that has these CPUs, for a rank whose own environment is lost. Ranks that share their
+/// CPUs cannot be told apart.
+pub(super) fn by_cpus(launcher: &Environ, cpus: &CpuSet) -> Planned {
+    let Some(plan) = launcher.get("GPU_TUNE_PLAN").and_then(|text| plan_text::decode(text)) else {
+        return Planned::default();
+    };
+    let mut ranks = (0..).zip(&plan.shares).filter(|(_, share)| share.cpus.as_ref() == Some(cpus));
+    let (first, another) = (ranks.next(), ranks.next());
+    Planned {
+        share: first.map(|(_, share)| share.clone()),
+        local_rank: first.filter(|_| another.is_none()).map(|(rank, _)| rank),
+        launcher: false,
+        launchers: plan.launcher,
+    }
+}
+
 fn local_rank(environ: &Environ) -> Option<u32> {
     let entries: Vec<String> = environ.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let mut env = Env::default();
@@ -80,6 +96,18 @@ mod tests {
     fn a_task_that_is_a_rank_has_the_only_part_whatever_its_number() {
         let task = of(&[("GPU_TUNE_PLAN", "1;4-7;;4-7:p1"), ("LOCAL_RANK", "3")]);
         assert_eq!((cpus(&task).as_str(), task.local_rank, task.launcher), ("4-7", None, false));
+    }
+
+    #[test]
+    fn a_rank_whose_environment_is_lost_is_known_by_its_cpus() {
+        let of = |plan: &str, cpus: &str| {
+            by_cpus(&[("GPU_TUNE_PLAN".to_owned(), plan.to_owned())].into(), &cpus.parse().unwrap())
+        };
+        let rank = of(PLAN.1, "4-7");
+        assert_eq!((cpus(&rank).as_str(), rank.local_rank, rank.launcher), ("4-7", Some(1), false));
+        assert_eq!(of(PLAN.1, "0-7").share, None, "the launcher's own CPUs are no rank's");
+        let shared = of("1;0-7;;0-3:p0;0-3:p0", "0-3");
+        assert_eq!((cpus(&shared).as_str(), shared.local_rank), ("0-3", None));
     }
 
     #[test]

@@ -13,7 +13,7 @@ pub(super) fn text(verdicts: &[Verdict<'_>], style: Style) -> String {
     let names = Names::of(verdicts);
     let mut rows = vec![["rank", "pid", "threads", "CPUs", "policy", "memory", ""].map(str::to_owned)];
     rows.extend(verdicts.iter().map(|verdict| row(verdict, &names, style)));
-    let mut text = names.heading.as_ref().map(|heading| style.bold(heading) + "\n").unwrap_or_default();
+    let mut text = names.of_all.as_ref().map(|heading| style.bold(heading) + "\n").unwrap_or_default();
     text += &words::columns(&rows);
     for verdict in verdicts {
         text += &details(verdict, &names, style);
@@ -43,7 +43,7 @@ fn row(verdict: &Verdict<'_>, names: &Names, style: Style) -> [String; 7] {
 /// How ranks are called: as in the plan, behind job and step where there are several of them.
 struct Names {
     /// Job and step, where they are the same for all.
-    heading: Option<String>,
+    of_all: Option<String>,
     one_task: bool,
 }
 
@@ -52,7 +52,7 @@ impl Names {
         let steps: BTreeSet<String> = verdicts.iter().map(step).collect();
         let tasks: BTreeSet<Option<u32>> = verdicts.iter().map(|verdict| verdict.group.name.task).collect();
         let only = steps.first().filter(|step| steps.len() == 1 && !step.is_empty());
-        Self { heading: only.cloned(), one_task: tasks.len() <= 1 && steps.len() <= 1 }
+        Self { of_all: only.cloned(), one_task: tasks.len() <= 1 && steps.len() <= 1 }
     }
 
     /// `0`, `launcher`, `1.0` for rank 0 of launcher 1.
@@ -62,12 +62,19 @@ impl Names {
         let who = match name.local_rank {
             Some(rank) if self.one_task => rank.to_string(),
             Some(rank) => format!("{task}.{rank}"),
+            None if verdict.group.lost.is_some() => format!("pid {}", name.pid.unwrap_or_default()),
             None if !verdict.group.planned.launcher => task,
             None if self.one_task => "launcher".to_owned(),
             None => format!("launcher {task}"),
         };
         let step = step(verdict);
-        if self.heading.is_some() || step.is_empty() { who } else { format!("{step}, {who}") }
+        if self.of_all.is_some() || step.is_empty() { who } else { format!("{step}, {who}") }
+    }
+
+    /// What stands above a rank's details.
+    fn heading(&self, verdict: &Verdict<'_>) -> String {
+        let name = self.name(verdict);
+        if name.starts_with(|first: char| first.is_ascii_digit()) { format!("rank {name}") } else { name }
     }
 }
 
@@ -107,17 +114,18 @@ fn details(verdict: &Verdict<'_>, names: &Names, style: Style) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    format!("\n{}\n{}", style.bold(format!("rank {}", names.name(verdict))), lines.concat())
+    format!("\n{}\n{}", style.bold(names.heading(verdict)), lines.concat())
 }
 
 /// Variables that libraries below the framework read, with whose value it is, and where ranks differ.
 fn environment(verdicts: &[Verdict<'_>], names: &Names, style: Style) -> String {
-    let environs: Vec<&Environ> = verdicts.iter().map(|verdict| &verdict.group.environ).collect();
-    let variables: BTreeSet<&str> = environs.iter().flat_map(|environ| environ.keys().map(String::as_str)).collect();
+    let told: Vec<&Verdict<'_>> = verdicts.iter().filter(|verdict| verdict.group.lost.is_none()).collect();
+    let variables: BTreeSet<&str> =
+        told.iter().flat_map(|verdict| verdict.group.environ.keys().map(String::as_str)).collect();
     let mut rows = Vec::new();
     for name in variables.into_iter().filter(|name| matters(name)) {
         let mut values: BTreeMap<(Option<&String>, bool), Vec<String>> = BTreeMap::new();
-        for verdict in verdicts {
+        for verdict in &told {
             let environ = &verdict.group.environ;
             let ours = is_ours(environ, name);
             values.entry((environ.get(name), ours)).or_default().push(names.name(verdict));
@@ -164,5 +172,6 @@ fn object(verdict: &Verdict<'_>) -> RankVerdict {
         ok: planned.map(|_| verdict.differences.is_empty()),
         differences: verdict.differences.clone(),
         blame: verdict.blame.clone(),
+        notes: verdict.notes.clone(),
     }
 }

@@ -1,0 +1,159 @@
+//! To which step a process belongs, also where its environment does not tell.
+//!
+//! An environment can be emptied (`env -i`), overwritten (programs that show a title of their own, by setproctitle, write it
+//! over their arguments and environment) or unreadable (a set-uid program's, to its own user). Then the step is told by the
+//! cgroup, which Slurm makes for each step and task, and by slurmstepd above the process, which has the step in its title.
+//! That is what `scontrol listpids` goes by too, with `proctrack/cgroup` and `proctrack/linuxproc`; read here, it needs no
+//! slurmd that answers, and a process that left both, but kept its environment, is found as well.
+
+use crate::proc::{Environ, Proc};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+
+/// How far up the ancestors are followed.
+const GENERATIONS: usize = 64;
+
+/// Where a process belongs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) job: String,
+    /// `SLURM_STEP_ID`; empty for a batch script.
+    pub(super) step: String,
+    /// The task's number on this node.
+    pub(super) task: Option<u32>,
+}
+
+/// A process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) parent: u32,
+    /// Empty when it is unreadable.
+    pub(super) environ: Environ,
+    /// Only root may read its environment.
+    pub(super) hidden: bool,
+    pub(super) origin: Option<Origin>,
+    stepd: bool,
+}
+
+impl Process {
+    /// Whether its environment says that gpu-tune tuned it.
+    pub(super) fn tuned(&self) -> bool {
+        self.environ.contains_key("GPU_TUNE_PROFILE")
+    }
+
+    fn read(proc: &Proc, pid: u32) -> Option<Self> {
+        let (environ, hidden) = match proc.environ(pid) {
+            Ok(environ) => (environ, false),
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => (Environ::new(), true),
+            // It ended meanwhile.
+            Err(_) => return None,
+        };
+        let stepd = of_title(&proc.cmdline(pid).unwrap_or_default().join(" "));
+        let (is_stepd, cgroup) = (stepd.is_some(), proc.cgroup(pid));
+        let origin = stepd.or_else(|| of_environ(&environ)).or_else(|| of_cgroup(&cgroup));
+        Some(Self { parent: proc.parent(pid), environ, hidden, origin, stepd: is_stepd })
+    }
+}
+
+/// The processes of a node.
+#[derive(Debug)]
+pub(super) struct Processes(BTreeMap<u32, Process>);
+
+impl Processes {
+    /// Reads all but this one.
+    pub(super) fn read(proc: &Proc) -> Self {
+        let others = proc.pids().into_iter().filter(|pid| *pid != std::process::id());
+        let mut all = Self(others.filter_map(|pid| Some((pid, Process::read(proc, pid)?))).collect());
+        let found: Vec<(u32, Origin)> = all.0.keys().filter_map(|pid| Some((*pid, all.inherited(*pid)?))).collect();
+        for (pid, origin) in found {
+            if let Some(process) = all.0.get_mut(&pid) {
+                process.origin = Some(origin);
+            }
+        }
+        all
+    }
+
+    pub(super) fn get(&self, pid: u32) -> Option<&Process> {
+        self.0.get(&pid)
+    }
+
+    /// All but Slurm's own.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Process)> {
+        self.0.iter().map(|(pid, process)| (*pid, process)).filter(|(_, process)| !process.stepd)
+    }
+
+    /// The ancestors, the nearest first, up to Slurm's own.
+    pub(super) fn above(&self, pid: u32) -> impl Iterator<Item = (u32, &Process)> {
+        let parent = move |process: &Process| Some((process.parent, self.get(process.parent)?));
+        let first = self.get(pid).and_then(parent);
+        std::iter::successors(first, move |(_, process)| parent(process).filter(|_| !process.stepd)).take(GENERATIONS)
+    }
+
+    /// What the ancestors tell of a process that tells nothing itself.
+    fn inherited(&self, pid: u32) -> Option<Origin> {
+        self.get(pid).filter(|process| process.origin.is_none())?;
+        self.above(pid).find_map(|(_, process)| process.origin.clone())
+    }
+}
+
+fn of_environ(environ: &Environ) -> Option<Origin> {
+    let text = |name: &str| environ.get(name).cloned();
+    let task = text("SLURM_LOCALID").and_then(|id| id.parse().ok());
+    Some(Origin { job: text("SLURM_JOB_ID")?, step: text("SLURM_STEP_ID").unwrap_or_default(), task })
+}
+
+/// `…/job_42/step_0/…/task_1`, in version 1 and 2.
+fn of_cgroup(lines: &str) -> Option<Origin> {
+    let one = |line: &str| {
+        let mut parts = line.split('/');
+        let job = parts.find_map(|part| part.strip_prefix("job_"))?;
+        let step = parts.next()?.strip_prefix("step_")?;
+        let task = parts.find_map(|part| part.strip_prefix("task_")?.parse().ok());
+        Some(Origin { job: job.to_owned(), step: number(step), task })
+    };
+    // Not every controller of version 1 has a group for each task.
+    let found: Vec<Origin> = lines.lines().filter_map(one).collect();
+    found.iter().find(|origin| origin.task.is_some()).or(found.first()).cloned()
+}
+
+/// `slurmstepd: [42.0]`.
+fn of_title(title: &str) -> Option<Origin> {
+    let (job, step) = title.strip_prefix("slurmstepd: [")?.split(']').next()?.split_once('.')?;
+    Some(Origin { job: job.to_owned(), step: number(step), task: None })
+}
+
+/// The step as its tasks have it in SLURM_STEP_ID (slurm.h: `SLURM_INTERACTIVE_STEP`); a batch script has none.
+fn number(step: &str) -> String {
+    match step {
+        "batch" => String::new(),
+        "interactive" => "4294967290".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(job: &str, step: &str, task: Option<u32>) -> Option<Origin> {
+        Some(Origin { job: job.to_owned(), step: step.to_owned(), task })
+    }
+
+    #[test]
+    fn both_kinds_of_cgroup_name_the_step() {
+        let v1 = "3:cpuset:/slurm/uid_0/job_42/step_0\n2:memory:/slurm/uid_0/job_42/step_0/task_1\n1:cpu:/\n";
+        assert_eq!(of_cgroup(v1), origin("42", "0", Some(1)));
+        let v2 = "0::/system.slice/slurmstepd.scope/job_42/step_batch/user/task_0\n";
+        assert_eq!(of_cgroup(v2), origin("42", "", Some(0)));
+        for none in ["0::/user.slice/session-1.scope\n", "0::/job_42\n", "0::/job_42/other\n", ""] {
+            assert_eq!(of_cgroup(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn slurmstepds_title_names_the_step() {
+        assert_eq!(of_title("slurmstepd: [42.3]"), origin("42", "3", None));
+        assert_eq!(of_title("slurmstepd: [42.interactive]"), origin("42", "4294967290", None));
+        assert_eq!(of_title("/usr/sbin/slurmstepd infinity"), None);
+    }
+}
