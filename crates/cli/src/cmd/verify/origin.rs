@@ -3,8 +3,9 @@
 //! An environment can be emptied (`env -i`), overwritten (programs that show a title of their own, by setproctitle, write it
 //! over their arguments and environment) or unreadable (a set-uid program's, to its own user). Then the step is told by the
 //! cgroup, which Slurm makes for each step and task, and by slurmstepd above the process, which has the step in its title.
-//! That is what `scontrol listpids` goes by too, with `proctrack/cgroup` and `proctrack/linuxproc`; read here, it needs no
-//! slurmd that answers, and a process that left both, but kept its environment, is found as well.
+//! That is what `scontrol listpids` goes by too, with `proctrack/cgroup` and `proctrack/linuxproc`. Read here, it needs no Slurm
+//! that answers; a process that left both, but kept its environment, is found as well, and so is one whose name has a blank in
+//! it, which 22.05's linuxproc does not list.
 
 use crate::proc::{Environ, Proc};
 use std::collections::BTreeMap;
