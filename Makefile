@@ -54,10 +54,14 @@ install:
 	install -m 0644 profiles/*.toml $(SHARE)/profiles/
 	$(DIST)/gpu-tune manual $(DESTDIR)$(PREFIX)
 
-## packages: a .deb with all of it, below /usr, in target/packages
+## packages: a .deb with all of it, below /usr, in target/packages, by cargo-deb, which is installed if it is not there
+PACKAGES := $(CURDIR)/target/packages
 packages:
+	command -v cargo-deb >/dev/null || $(CARGO) install --locked --quiet cargo-deb
 	$(MAKE) build PREFIX=/usr
-	packaging/deb
+	rm -rf $(PACKAGES)
+	$(MAKE) install DESTDIR=$(PACKAGES)/tree PREFIX=/usr
+	$(CARGO) deb --no-build --no-strip --output $(PACKAGES)/
 
 ## package-test: the .deb installed, used and removed in a clean Debian tree (as root)
 package-test: packages

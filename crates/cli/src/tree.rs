@@ -5,7 +5,8 @@
 //! socket's own bridge); else beside the packages, which is also where everything goes whose place nobody knows.
 
 use gpu_tune_engine::machine::{Core, Gpu, Locality, Nic, NumaNode};
-use gpu_tune_engine::{CpuSet, Machine, NodeSet, PciAddress};
+use gpu_tune_engine::plan::nics::{self, Nearness};
+use gpu_tune_engine::{CpuSet, Machine, NodeSet};
 
 /// A whole machine.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl<'m> Tree<'m> {
         }
         for nic in &machine.nics {
             let spot = tree.spot(nic.locality.as_ref());
-            tree.at(spot).take(nic);
+            tree.at(spot).take(machine, nic);
         }
         for node in machine.numa.iter().filter(|node| node.cpus.is_empty()) {
             let spot = tree.memory_spot(machine, node.id);
@@ -139,8 +140,8 @@ impl<'m> Hanging<'m> {
     }
 
     /// Puts a NIC beside the GPU that shares most with it.
-    fn take(&mut self, nic: &'m Nic) {
-        let shares = self.gpus.iter_mut().filter_map(|here| Some((sharing(here.gpu, nic)?, here)));
+    fn take(&mut self, machine: &Machine, nic: &'m Nic) {
+        let shares = self.gpus.iter_mut().filter_map(|here| Some((sharing(machine, here.gpu, nic)?, here)));
         match shares.min_by_key(|(sharing, here)| (*sharing, here.nics.len(), here.index)) {
             Some((sharing, here)) => here.nics.push((nic, sharing)),
             None => self.nics.push(nic),
@@ -154,13 +155,12 @@ fn holds(outer: &CpuSet, near: &CpuSet) -> bool {
 }
 
 /// How a GPU and a NIC share bridges; `None` when the host bridge, or less, is all they share.
-fn sharing(gpu: &Gpu, nic: &Nic) -> Option<Sharing> {
-    let common = gpu.bridges.iter().zip(&nic.bridges).take_while(|(a, b)| a == b).count();
-    let below = |bridges: &[PciAddress]| bridges.len().saturating_sub(common);
-    match common {
-        0 => None,
-        _ if below(&gpu.bridges) <= 1 && below(&nic.bridges) <= 1 => Some(Sharing::Pix),
-        _ => Some(Sharing::Pxb),
+fn sharing(machine: &Machine, gpu: &Gpu, nic: &Nic) -> Option<Sharing> {
+    let seen = nics::see(machine, gpu, nic);
+    match seen.nearness {
+        Nearness::Switch if seen.single_switch() => Some(Sharing::Pix),
+        Nearness::Switch => Some(Sharing::Pxb),
+        Nearness::Root | Nearness::Numa | Nearness::Other => None,
     }
 }
 

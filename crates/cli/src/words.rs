@@ -5,7 +5,7 @@ use crate::tree::{Node, alike};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gpu_tune_engine::machine::{Gpu, LinkLayer, Nic, NumaNode, Vendor};
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{IdSet, Machine};
+use gpu_tune_engine::{IdSet, Machine, report};
 
 const GIB: u64 = 1 << 30;
 
@@ -119,15 +119,9 @@ pub fn policy(place: &Place) -> String {
     if place.mems.is_empty() { place.policy.to_owned() } else { format!("{} {}", place.policy, place.mems) }
 }
 
-/// Rows as left-aligned columns, the first row being the heading. Nothing stands behind the last column.
+/// Rows as left-aligned columns, each with its end of line.
 pub fn columns<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
+    report::columns(rows).into_iter().map(|line| line + "\n").collect()
 }
 
 /// Reads one of a fixed list of words on the command line; `--help` lists them.
@@ -136,13 +130,7 @@ pub fn parser<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T> {
     PossibleValuesParser::new(words).try_map(|word| T::from_word(&word).ok_or("not one of the words"))
 }
 
-/// A cpulist that is too long for its place is cut at a comma, and its number of CPUs is told.
+/// A cpulist that fits into so many columns, with a word for the empty one.
 pub fn shortened(cpus: &IdSet, room: usize) -> String {
-    let text = list(cpus);
-    if text.len() <= room {
-        return text;
-    }
-    let end = format!(",… ({} CPUs)", cpus.len());
-    let cut = text.char_indices().take_while(|(at, _)| at + end.len() <= room).filter(|(_, c)| *c == ',').last();
-    text.chars().take(cut.map_or(0, |(at, _)| at)).collect::<String>() + &end
+    if cpus.is_empty() { list(cpus) } else { report::shortened(cpus, room) }
 }

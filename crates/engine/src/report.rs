@@ -5,7 +5,7 @@ use crate::plan::{MemKind, Share, TaskPlan};
 use crate::{CpuSet, Machine};
 
 /// Longest list of CPUs that a cell shows. With every second CPU on a big machine lists have hundreds of characters.
-const LIST_MAX: usize = 44;
+const LIST_MAX: usize = 56;
 const HEADS: [&str; 7] = ["rank", "gpu", "pci", "model", "cpus", "memory", "policy"];
 /// What stands in a cell for "not bound" or "unknown".
 const NONE: &str = "-";
@@ -18,7 +18,7 @@ pub fn table(machine: &Machine, tasks: &[TaskPlan]) -> Vec<String> {
     let alone = tasks.len() <= 1;
     let rows =
         std::iter::once(HEADS.map(str::to_owned)).chain(tasks.iter().flat_map(|task| rows(machine, task, alone)));
-    aligned(&rows.collect::<Vec<_>>())
+    columns(&rows.collect::<Vec<_>>())
 }
 
 type Row = [String; HEADS.len()];
@@ -47,7 +47,7 @@ fn row(machine: &Machine, name: String, gpu: Option<usize>, share: &Share) -> Ro
         gpu.map_or_else(|| NONE.to_owned(), |at| at.to_string()),
         device.map_or_else(|| NONE.to_owned(), |gpu| gpu.pci.to_string()),
         device.and_then(|gpu| gpu.model.clone()).unwrap_or_else(|| NONE.to_owned()),
-        share.cpus.as_ref().map_or_else(|| NONE.to_owned(), list),
+        share.cpus.as_ref().map_or_else(|| NONE.to_owned(), |cpus| shortened(cpus, LIST_MAX)),
         memory,
         policy,
     ]
@@ -60,20 +60,23 @@ fn kind(policy: MemKind) -> &'static str {
     }
 }
 
-/// A cpulist that fits into a cell: cut at a comma, with the number of CPUs.
-fn list(cpus: &CpuSet) -> String {
+/// A cpulist that is too long for its place is cut at a comma, and its number of CPUs is told.
+pub fn shortened(cpus: &CpuSet, room: usize) -> String {
     let text = cpus.to_string();
-    if text.len() <= LIST_MAX {
+    if text.len() <= room {
         return text;
     }
-    let cut = text.get(..LIST_MAX).and_then(|start| start.rfind(',')).unwrap_or(0);
-    format!("{},… ({} CPUs)", text.get(..cut).unwrap_or_default(), cpus.len())
+    let end = format!(",… ({} CPUs)", cpus.len());
+    let kept = text.get(..room.saturating_sub(end.chars().count()) + 1).unwrap_or_default();
+    let cut = kept.rfind(',').unwrap_or(0);
+    text.get(..cut).unwrap_or_default().to_owned() + &end
 }
 
-fn aligned(rows: &[Row]) -> Vec<String> {
+/// Rows as left-aligned columns, the first row being the heading. Nothing stands behind the last column.
+pub fn columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..HEADS.len()).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &Row| {
+    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &[String; N]| {
         let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         cells.join("  ").trim_end().to_owned()
     };
@@ -148,6 +151,6 @@ mod tests {
     #[test]
     fn long_lists_are_cut_and_counted() {
         let every_second: CpuSet = (0..96).map(|cpu| cpu * 2).collect();
-        assert_eq!(list(&every_second), "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,… (96 CPUs)");
+        assert_eq!(shortened(&every_second, LIST_MAX), "0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,… (96 CPUs)");
     }
 }

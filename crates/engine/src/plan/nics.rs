@@ -36,12 +36,24 @@ impl Nearness {
 /// An RDMA device as seen from a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenNic<'a> {
-    /// The device; it has an active port.
+    /// The device.
     pub nic: &'a Nic,
     /// What it shares with the GPU.
     pub nearness: Nearness,
+    /// Bridges above the GPU and above the NIC that the two do not share; 0 where they share none.
+    pub apart: [usize; 2],
+}
+
+impl SeenNic<'_> {
     /// Bridges between the two that they do not share.
-    pub hops: usize,
+    pub fn hops(&self) -> usize {
+        self.apart.iter().sum()
+    }
+
+    /// Whether one PCI switch is all that is between them: `PIX`, while other switches are `PXB`.
+    pub fn single_switch(&self) -> bool {
+        self.nearness == Nearness::Switch && self.apart.iter().all(|bridges| *bridges <= 1)
+    }
 }
 
 /// The RDMA devices with an active port, nearest first, those of equal distance by name. `gpu` is an index into
@@ -50,19 +62,20 @@ pub fn by_distance(machine: &Machine, gpu: usize) -> Vec<SeenNic<'_>> {
     let Some(gpu) = machine.gpus.get(gpu) else { return Vec::new() };
     let active = machine.nics.iter().filter(|nic| nic.active());
     let mut seen: Vec<SeenNic<'_>> = active.map(|nic| see(machine, gpu, nic)).collect();
-    seen.sort_by_key(|seen| (seen.nearness, seen.hops));
+    seen.sort_by_key(|seen| (seen.nearness, seen.hops()));
     seen
 }
 
 /// The nearest of them, for `{near_nics}`: all of the best class and distance. Empty when none is near at all.
 pub fn nearest(machine: &Machine, gpu: usize) -> Vec<&Nic> {
     let seen = by_distance(machine, gpu);
-    let Some(best) = seen.first().map(|first| (first.nearness, first.hops)) else { return Vec::new() };
-    let near = seen.iter().filter(|seen| best.0 != Nearness::Other && (seen.nearness, seen.hops) == best);
+    let Some(best) = seen.first().map(|first| (first.nearness, first.hops())) else { return Vec::new() };
+    let near = seen.iter().filter(|seen| best.0 != Nearness::Other && (seen.nearness, seen.hops()) == best);
     near.map(|seen| seen.nic).collect()
 }
 
-fn see<'a>(machine: &Machine, gpu: &Gpu, nic: &'a Nic) -> SeenNic<'a> {
+/// One of them, whether its ports are active or not, as seen from one GPU of the same machine.
+pub fn see<'a>(machine: &Machine, gpu: &Gpu, nic: &'a Nic) -> SeenNic<'a> {
     let same_root = gpu.root.is_some() && gpu.root == nic.root;
     let shared = if same_root || gpu.root.is_none() || nic.root.is_none() { shared_bridges(gpu, nic) } else { 0 };
     let nearness = match shared {
@@ -72,7 +85,7 @@ fn see<'a>(machine: &Machine, gpu: &Gpu, nic: &'a Nic) -> SeenNic<'a> {
         0 => Nearness::Other,
     };
     let apart = |bridges: usize| if nearness == Nearness::Switch { bridges - shared } else { 0 };
-    SeenNic { nic, nearness, hops: apart(gpu.bridges.len()) + apart(nic.bridges.len()) }
+    SeenNic { nic, nearness, apart: [&gpu.bridges, &nic.bridges].map(|bridges| apart(bridges.len())) }
 }
 
 fn shared_bridges(gpu: &Gpu, nic: &Nic) -> usize {
