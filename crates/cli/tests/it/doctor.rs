@@ -88,7 +88,7 @@ const fn fault(path: &'static str, text: Option<&'static str>, expect: [&'static
 }
 
 const STACK: &str = "etc/slurm/plugstack.conf";
-const FAULTS: [Fault; 20] = [
+const FAULTS: [Fault; 23] = [
     fault(STACK, Some(""), ["fail", "plugstack.conf", "does not list", "optional"]),
     fault(STACK, None, ["fail", "plugstack.conf", "is not there", "optional"]),
     fault(
@@ -118,6 +118,21 @@ const FAULTS: [Fault; 20] = [
     ),
     fault(
         STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h2000\n"),
+        ["fail", "words", "unknown profile `h2000`", "did you mean `h200`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so allow=auto,h20\n"),
+        ["warn", "words", "`allow=` names `h20`", "profile list"],
+    ),
+    fault(
+        "proc/77/maps",
+        Some("7f00-7f01 r-xp 0 0:0 1    /opt/old/gpu_tune.so (deleted)\n"),
+        ["warn", "loaded by slurmd", "has /opt/old/gpu_tune.so, which", "restart slurmd"],
+    ),
+    fault(
+        STACK,
         Some("Optional /usr/lib/x.so\ninclude plugstack.conf.d/*.conf\n"),
         ["warn", "plugstack.conf", "/etc/slurm/plugstack.conf:1: `Optional` is none of optional", "correct the line"],
     ),
@@ -137,7 +152,7 @@ const FAULTS: [Fault; 20] = [
         Some("#!/bin/sh\necho 'Usage: srun'\n"),
         ["fail", "loaded by srun", "does not know", "plugstack.conf line and file"],
     ),
-    fault("proc/77/maps", Some("7f00 /lib/libc.so\n"), ["fail", "loaded by slurmd", "not have it", "restart slurmd"]),
+    fault("proc/77/maps", Some("7f00 /lib/libc.so\n"), ["warn", "loaded by slurmd", "not have it", "restart slurmd"]),
     fault(
         "etc/slurm/slurm.conf",
         Some("TaskPlugin=task/none\n"),
@@ -223,6 +238,19 @@ fn a_file_that_others_can_write_is_refused() {
     fs::set_permissions(shim, fs::Permissions::from_mode(0o666)).expect("permissions");
     let Some(report) = node.report() else { return };
     assert!(says(&report, "fail", "shim", "", "chmod go-w"), "{report}");
+}
+
+#[test]
+fn files_that_users_cannot_read_are_told() {
+    let node = Node::ready("doctor-closed");
+    node.write("etc/gpu-tune/profiles.d/mine.toml", "inherits = \"h200\"\n");
+    let closed = ["etc/gpu-tune/profiles.d/mine.toml", "usr/local/lib/gpu-tune/gpu_tune.so"];
+    closed.iter().for_each(|file| {
+        fs::set_permissions(node.0.join(file), fs::Permissions::from_mode(0o600)).expect("permissions");
+    });
+    let Some(report) = node.report() else { return };
+    assert!(says(&report, "fail", "profiles", "mine.toml can be read by root only", "chmod a+r"), "{report}");
+    assert!(says(&report, "fail", "plugin file", "can be read by root only", "chmod a+r"), "{report}");
 }
 
 #[test]

@@ -6,9 +6,11 @@ use super::plugstack::{Entry, Plugstack};
 use crate::words;
 use gpu_tune_engine::profile::{Catalog, Kind};
 use gpu_tune_engine::snapshot::{self, Key};
-use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::spec::{SiteConfig, Spec};
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::trusted;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Everything about the plugin. Without its line in plugstack.conf the rest is looked at with the defaults.
@@ -21,7 +23,7 @@ pub(super) fn check(node: &Node) -> Vec<Line> {
         lines.push(order(node));
     }
     lines.push(in_srun(node));
-    lines.push(in_slurmd(node));
+    lines.push(in_slurmd(node, entry));
     lines.push(file(node, "shim", &site.shim));
     lines.push(file(node, "command", &site.command));
     lines.push(kept(node, &site));
@@ -64,7 +66,7 @@ fn not_listed(plugstack: &Plugstack) -> String {
 fn oddities(plugstack: &Plugstack) -> Vec<Line> {
     let subject = "plugstack.conf";
     let circle = plugstack.circle.iter().map(|place| {
-        Line::fail(subject, format!("{place} includes a file that includes this one: Slurm starts no job"))
+        Line::fail(subject, format!("{place} includes a file that includes this one: srun crashes"))
             .fix("take that line away")
     });
     let ignored = plugstack.ignored.iter().map(|place| {
@@ -94,9 +96,10 @@ fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> SiteConfig {
     }
 }
 
-/// A file that only root may have written.
+/// A file that only root may have written, and everybody can read: srun and the tasks are the user's.
 fn file(node: &Node, subject: &'static str, path: &Path) -> Line {
     match trusted::check(&node.host.path(path)) {
+        Ok(()) if closed(&node.host.path(path), READ) => closed_to_users(subject, path, "a+r"),
         Ok(()) => Line::ok(subject, path.display().to_string()),
         Err(error) if error.is_missing() => {
             Line::fail(subject, format!("{} is not there", path.display())).fix("`make install`, or the package")
@@ -128,24 +131,51 @@ fn in_srun(node: &Node) -> Line {
         return Line::ok(subject, "`srun --help` knows `--gpu-tune`");
     }
     if !help.contains("Usage: srun") {
-        return Line::skip(subject, format!("srun does not work here: {}", help.lines().next().unwrap_or_default()));
+        let said = help.lines().next().unwrap_or("it ends without a word");
+        return Line::fail(subject, format!("`srun --help` does not work here: {said}"))
+            .fix("what it says; a plugstack.conf that includes itself crashes it");
     }
     let said = help.lines().find(|line| line.contains("gpu_tune")).map(|line| format!(": {}", line.trim()));
     Line::fail(subject, format!("`srun --help` does not know `--gpu-tune`{}", said.unwrap_or_default()))
         .fix("the same plugstack.conf line and file on this node; `srun -v` tells why Slurm refuses a plugin")
 }
 
-/// A plugin that slurmd accepted stays mapped.
-fn in_slurmd(node: &Node) -> Line {
+const READ: u32 = 0o004;
+const READ_DIR: u32 = 0o005;
+
+/// Whether others lack a permission on a file that is there.
+fn closed(path: &Path, permission: u32) -> bool {
+    fs::metadata(path).is_ok_and(|meta| meta.mode() & permission != permission)
+}
+
+fn closed_to_users(subject: &'static str, path: &Path, mode: &str) -> Line {
+    let path = path.display();
+    Line::fail(subject, format!("{path} can be read by root only: a user's srun fails"))
+        .fix(format!("chmod {mode} {path}"))
+}
+
+/// A plugin that slurmd accepted stays mapped, even after its file was replaced.
+fn in_slurmd(node: &Node, entry: Option<&Entry>) -> Line {
     let subject = "loaded by slurmd";
     let Some(pid) = node.host.processes("slurmd").first().copied() else {
         return Line::skip(subject, "no slurmd runs here");
     };
-    match node.host.read(format!("/proc/{pid}/maps")) {
-        None => Line::skip(subject, "only root can see it"),
-        Some(maps) if maps.contains("/gpu_tune.so") => Line::ok(subject, format!("slurmd ({pid}) has it")),
-        Some(_) => Line::fail(subject, format!("slurmd ({pid}) does not have it: steps here are not tuned"))
-            .fix("install the plugin here too, then restart slurmd; its log tells why it refuses a plugin"),
+    let Some(maps) = node.host.read(format!("/proc/{pid}/maps")) else {
+        return Line::skip(subject, "only root can see it");
+    };
+    let restart = "restart slurmd: it reads plugstack.conf when it starts; its log tells why it refuses a plugin";
+    // `START-END MODE OFFSET DEVICE INODE      PATH`, and `(deleted)` behind a path that leads elsewhere now.
+    let mapped = maps.lines().filter_map(|line| Some(line.get(line.find(" /")? + 1..)?.trim_end_matches(" (deleted)")));
+    match mapped.into_iter().find(|path| path.ends_with("/gpu_tune.so")) {
+        None => Line::warn(
+            subject,
+            format!("slurmd ({pid}) does not have it: if it refused it, so do its steps; else the first step waits"),
+        )
+        .fix(restart),
+        Some(path) if entry.is_some_and(|entry| entry.plugin != Path::new(path)) => {
+            Line::warn(subject, format!("slurmd ({pid}) has {path}, which plugstack.conf does not name")).fix(restart)
+        }
+        Some(_) => Line::ok(subject, format!("slurmd ({pid}) has it")),
     }
 }
 
@@ -172,10 +202,39 @@ fn profiles(node: &Node, site: &SiteConfig) -> Vec<Line> {
             lines.push(Line::warn(subject, finding.to_string()).fix_if(finding.help.clone()));
         }
     }
+    lines.extend(unreadable(node, &site.profile_dir));
+    lines.extend(named(&catalog, site));
     if lines.is_empty() {
         let own = catalog.entries().filter(|(_, entry)| !entry.source().builtin).count();
         let all = catalog.names().count();
         lines.push(Line::ok(subject, format!("{own} of this site, {} built in, all usable", all - own)));
     }
+    lines
+}
+
+/// The directory, and profiles in it, that a user's srun cannot read.
+fn unreadable(node: &Node, dir: &Path) -> Vec<Line> {
+    let subject = "profiles";
+    let names = fs::read_dir(node.host.path(dir)).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut files: Vec<_> = names.map(|name| dir.join(name)).collect();
+    files.retain(|path| path.extension().is_some_and(|end| end == "toml") && closed(&node.host.path(path), READ));
+    files.sort();
+    let lines = files.iter().map(|path| closed_to_users(subject, path, "a+r"));
+    let dir = closed(&node.host.path(dir), READ_DIR).then(|| closed_to_users(subject, dir, "a+rx"));
+    dir.into_iter().chain(lines).collect()
+}
+
+/// Profiles that plugstack.conf names and that there are not.
+fn named(catalog: &Catalog, site: &SiteConfig) -> Vec<Line> {
+    let subject = "words";
+    let check = |spec: &Spec| catalog.check(spec, site).err();
+    let layer = site.fabric.as_deref().map(Spec::named);
+    let wrong = site.default.iter().chain(&layer).filter_map(check);
+    let mut lines: Vec<Line> = wrong.map(|error| Line::fail(subject, chain(&error)).fix_if(error.help())).collect();
+    lines.dedup_by(|a, b| a.text == b.text);
+    let allowed = site.allow.iter().flatten().filter(|name| *name != "auto" && catalog.get(name).is_none());
+    lines.extend(allowed.map(|name| {
+        Line::warn(subject, format!("`allow=` names `{name}`, which there is not")).fix("`gpu-tune profile list`")
+    }));
     lines
 }

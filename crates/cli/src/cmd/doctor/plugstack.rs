@@ -2,8 +2,7 @@
 //!
 //! It is read as Slurm reads it (src/common/plugstack.c, spank(7)): `include` takes a pattern of glob(3), from the directory
 //! of the file that it stands in, and may be nested; a plugin without a slash is looked for in `PluginDir`; what is no
-//! line of that kind is passed over with an error. Slurm follows a file that includes itself until it has no file
-//! descriptor left, and then refuses every job.
+//! line of that kind is passed over with an error. Slurm follows a file that includes itself without end: srun of 22.05 crashes.
 
 use super::host::Host;
 use super::slurm::Conf;

@@ -25,6 +25,7 @@ use crate::style::Style;
 use crate::{CliError, output};
 use group::Group;
 use judge::Verdict;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -79,7 +80,8 @@ fn groups(args: &Args, proc: &Proc) -> Result<Vec<Group>, CliError> {
         group::Scope::Node => "no process on this node was tuned by gpu-tune".to_owned(),
         group::Scope::Pids(_) => "none of these processes can be read".to_owned(),
     };
-    let hidden = found.hidden > 0;
-    let help = hidden.then(|| format!("{} processes could not be read: run this as root", found.hidden));
+    let root = std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0);
+    let hidden = found.hidden > 0 && !root;
+    let help = hidden.then(|| format!("processes that could not be read: {}; run this as root", found.hidden));
     Err(CliError::nothing(whose).with_help(help))
 }

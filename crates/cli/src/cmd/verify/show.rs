@@ -13,7 +13,7 @@ pub(super) fn text(verdicts: &[Verdict<'_>], style: Style) -> String {
     let names = Names::of(verdicts);
     let mut rows = vec![["rank", "pid", "threads", "CPUs", "policy", "memory", ""].map(str::to_owned)];
     rows.extend(verdicts.iter().map(|verdict| row(verdict, &names, style)));
-    let mut text = names.of_all.as_ref().map(|heading| style.bold(heading) + "\n").unwrap_or_default();
+    let mut text = names.of_all().map(|heading| style.bold(heading) + "\n").unwrap_or_default();
     text += &words::columns(&rows);
     for verdict in verdicts {
         text += &details(verdict, &names, style);
@@ -22,7 +22,7 @@ pub(super) fn text(verdicts: &[Verdict<'_>], style: Style) -> String {
     text
 }
 
-fn row(verdict: &Verdict<'_>, names: &Names, style: Style) -> [String; 7] {
+fn row(verdict: &Verdict<'_>, names: &Names<'_>, style: Style) -> [String; 7] {
     let group = verdict.group;
     let state = match (verdict.differences.is_empty(), &group.planned.share) {
         (false, _) => style.bad("differs"),
@@ -40,35 +40,47 @@ fn row(verdict: &Verdict<'_>, names: &Names, style: Style) -> [String; 7] {
     ]
 }
 
-/// How ranks are called: as in the plan, behind job and step where there are several of them.
-struct Names {
-    /// Job and step, where they are the same for all.
-    of_all: Option<String>,
-    one_task: bool,
+/// How ranks are called: as in the plan, behind what their job and step are where there are several.
+struct Names<'a> {
+    /// The tasks of each step, by job and step.
+    steps: BTreeMap<(&'a str, &'a str), BTreeSet<Option<u32>>>,
+    one_job: bool,
 }
 
-impl Names {
-    fn of(verdicts: &[Verdict<'_>]) -> Self {
-        let steps: BTreeSet<String> = verdicts.iter().map(step).collect();
-        let tasks: BTreeSet<Option<u32>> = verdicts.iter().map(|verdict| verdict.group.name.task).collect();
-        let only = steps.first().filter(|step| steps.len() == 1 && !step.is_empty());
-        Self { of_all: only.cloned(), one_task: tasks.len() <= 1 && steps.len() <= 1 }
+impl<'a> Names<'a> {
+    fn of(verdicts: &[Verdict<'a>]) -> Self {
+        let mut steps: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
+        for name in verdicts.iter().map(|verdict| &verdict.group.name) {
+            steps.entry((name.job.as_str(), name.step.as_str())).or_default().insert(name.task);
+        }
+        let jobs: BTreeSet<&str> = steps.keys().map(|(job, _)| *job).collect();
+        Self { one_job: jobs.len() <= 1, steps }
     }
 
-    /// `0`, `launcher`, `1.0` for rank 0 of launcher 1.
+    /// What stands above the table: `job 42, step 0`, or as much of it as holds for all.
+    fn of_all(&self) -> Option<String> {
+        let (job, step) = self.steps.keys().next().filter(|(job, _)| self.one_job && !job.is_empty())?;
+        Some(if self.steps.len() > 1 { format!("job {job}") } else { format!("job {job}, {}", of_step(step)) })
+    }
+
+    /// `0`, `launcher`, `1.0` for rank 0 of launcher 1, `step 2: 0` where there are several steps.
     fn name(&self, verdict: &Verdict<'_>) -> String {
         let name = &verdict.group.name;
+        let one_task = self.steps.get(&(name.job.as_str(), name.step.as_str())).is_none_or(|tasks| tasks.len() <= 1);
         let task = name.task.map_or("-".to_owned(), |task| task.to_string());
         let who = match name.local_rank {
-            Some(rank) if self.one_task => rank.to_string(),
+            Some(rank) if one_task => rank.to_string(),
             Some(rank) => format!("{task}.{rank}"),
             None if verdict.group.lost.is_some() => format!("pid {}", name.pid.unwrap_or_default()),
             None if !verdict.group.planned.launcher => task,
-            None if self.one_task => "launcher".to_owned(),
+            None if one_task => "launcher".to_owned(),
             None => format!("launcher {task}"),
         };
-        let step = step(verdict);
-        if self.of_all.is_some() || step.is_empty() { who } else { format!("{step}, {who}") }
+        match (name.job.as_str(), self.steps.len() > 1, self.one_job) {
+            ("", _, _) | (_, false, _) => who,
+            (_, true, true) => format!("{}: {who}", of_step(&name.step)),
+            (job, true, false) => format!("job {job}, {}: {who}", of_step(&name.step)),
+        }
     }
 
     /// What stands above a rank's details.
@@ -78,13 +90,9 @@ impl Names {
     }
 }
 
-/// `job 42, step 0`.
-fn step(verdict: &Verdict<'_>) -> String {
-    match (verdict.group.name.job.as_str(), verdict.group.name.step.as_str()) {
-        ("", _) => String::new(),
-        (job, "") => format!("job {job}"),
-        (job, step) => format!("job {job}, step {step}"),
-    }
+/// A batch script's step has no number.
+fn of_step(step: &str) -> String {
+    if step.is_empty() { "batch".to_owned() } else { format!("step {step}") }
 }
 
 /// `98 % on 1, of 12.3 GiB`.
@@ -106,7 +114,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-fn details(verdict: &Verdict<'_>, names: &Names, style: Style) -> String {
+fn details(verdict: &Verdict<'_>, names: &Names<'_>, style: Style) -> String {
     let lines: Vec<String> = [("", &verdict.differences), ("probably: ", &verdict.blame), ("", &verdict.notes)]
         .into_iter()
         .flat_map(|(word, lines)| lines.iter().map(move |line| format!("  {word}{line}\n")))
@@ -118,7 +126,7 @@ fn details(verdict: &Verdict<'_>, names: &Names, style: Style) -> String {
 }
 
 /// Variables that libraries below the framework read, with whose value it is, and where ranks differ.
-fn environment(verdicts: &[Verdict<'_>], names: &Names, style: Style) -> String {
+fn environment(verdicts: &[Verdict<'_>], names: &Names<'_>, style: Style) -> String {
     let told: Vec<&Verdict<'_>> = verdicts.iter().filter(|verdict| verdict.group.lost.is_none()).collect();
     let variables: BTreeSet<&str> =
         told.iter().flat_map(|verdict| verdict.group.environ.keys().map(String::as_str)).collect();
