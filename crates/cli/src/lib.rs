@@ -12,6 +12,7 @@ use std::process::ExitCode;
 pub mod cmd;
 pub mod error;
 pub mod json;
+pub mod nccl;
 pub mod output;
 pub mod proc;
 pub mod source;

@@ -5,8 +5,8 @@
 //! only after something changed that the snapshot's key does not see.
 //!
 //! With `-o` the file can be sent to somebody else: every verb takes it with `--topology`. `--anonymize` leaves out what
-//! identifies the very hardware (UUIDs, the number of this boot); host names and serial numbers are never in it. Such a
-//! file is fit for a bug report.
+//! identifies the very hardware (UUIDs, GUIDs in names of adapters, the number of this boot); host names, serial numbers and
+//! network addresses are never in it. Such a file is fit for a bug report.
 
 use crate::source::Source;
 use crate::{CliError, output, words};

@@ -115,6 +115,18 @@ fn a_variable_that_no_longer_has_our_value_is_named() {
 }
 
 #[test]
+fn a_users_own_nccl_file_that_a_variable_beats_is_told() {
+    let home = scratch("verify-home");
+    write(home.join(".nccl.conf"), "# mine\nNCCL_DEBUG=INFO\nNCCL_SET_THREAD_NAME=1\n");
+    let at_home = format!("HOME={}", home.display());
+    let set = format!("GPU_TUNE_SET=NCCL_DEBUG={:08x}", gpu_tune_shim_core::bytes::hash(b"WARN"));
+    let environ = worker("", &["LOCAL_RANK=1", "NCCL_DEBUG=WARN", &set, &at_home]);
+    let text = torchrun("verify-nccl-conf", &rank1(&environ));
+    let expected = format!("NCCL_DEBUG=WARN beats INFO in {}/.nccl.conf:2: export it", home.display());
+    assert!(text.contains(&expected) && text.starts_with("exit 0\n"), "{text}");
+}
+
+#[test]
 fn a_job_without_tuned_processes_exits_with_1() {
     let root = scratch("verify-none");
     let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));

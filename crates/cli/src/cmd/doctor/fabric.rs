@@ -2,12 +2,13 @@
 
 use super::Node;
 use super::line::Line;
-use crate::words;
+use crate::{nccl, words};
 use gpu_tune_engine::env::{NCCL_CONF, NcclConf};
 use gpu_tune_engine::fabric::{Fabric, HcaFilter};
 use gpu_tune_engine::machine::{LinkLayer, Nic};
 use gpu_tune_engine::profile::Catalog;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Everything about the network.
 pub(super) fn check(node: &Node) -> Vec<Line> {
@@ -45,21 +46,34 @@ fn addresses(node: &Node) -> Line {
     }
 }
 
-/// Values there beat the built-in profiles' and lose to the admin's.
+/// Values there beat the built-in profiles' and lose to the admin's; those in the user's own file lose to both.
 fn nccl_conf(node: &Node) -> Vec<Line> {
     let subject = "nccl.conf";
-    let Some(text) = node.host.read(NCCL_CONF) else { return vec![Line::ok(subject, "there is no /etc/nccl.conf")] };
-    let conf = NcclConf::parse(text.as_bytes());
     let catalog = Catalog::builtin();
     let rules = catalog.names().filter_map(|name| catalog.profile(name).ok()).flat_map(|profile| &profile.env);
     let names: BTreeSet<&str> = rules.map(|rule| &*rule.name).collect();
     let mut lines = Vec::new();
-    for name in names {
-        if let Some((value, line)) = conf.get(name) {
+    if let Some(text) = node.host.read(NCCL_CONF) {
+        for (name, value, line) in clashes(&names, &NcclConf::parse(text.as_bytes())) {
             let text = format!("{NCCL_CONF}:{line} sets {name}={value}, which beats the built-in profiles' value");
             let fix = format!("remove the line, or set {name} in a profile of your own, which beats the file");
             lines.push(Line::warn(subject, text).fix(fix));
         }
     }
-    if lines.is_empty() { vec![Line::ok(subject, "nothing there clashes with the built-in profiles")] } else { lines }
+    let own = |name: &str| std::env::var(name).ok().filter(|_| node.host.root() == Path::new("/"));
+    if let Some((path, conf)) = nccl::of_user(own) {
+        for (name, value, line) in clashes(&names, &conf) {
+            let text = format!("{}:{line} sets {name}={value}, which a profile's variable beats", path.display());
+            lines.push(Line::warn(subject, text).fix(format!("export {name}={value}: what a user exports wins")));
+        }
+    }
+    match lines.is_empty() {
+        true => vec![Line::ok(subject, "nothing in NCCL's files clashes with the built-in profiles")],
+        false => lines,
+    }
+}
+
+fn clashes<'a>(names: &BTreeSet<&'a str>, conf: &NcclConf) -> Vec<(&'a str, String, usize)> {
+    let found = names.iter().filter_map(|name| conf.get(name).map(|(value, line)| (*name, value.to_owned(), line)));
+    found.collect()
 }

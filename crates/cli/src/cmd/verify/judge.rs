@@ -2,6 +2,7 @@
 
 use super::blame;
 use super::group::{Group, Lost};
+use crate::nccl;
 use crate::proc::{Environ, Memory, Proc, Thread};
 use crate::words;
 use gpu_tune_engine::launch::ours;
@@ -44,6 +45,7 @@ pub(super) fn judge<'a>(proc: &Proc, group: &'a Group) -> Verdict<'a> {
     };
     verdict.compare(&threads);
     verdict.differences.extend(changed(&group.environ));
+    verdict.notes.extend(beaten(&group.environ));
     if !verdict.differences.is_empty() {
         verdict.blame = blame::suspects(proc, group, &verdict.cpus);
     }
@@ -142,6 +144,19 @@ fn changed(environ: &Environ) -> Option<String> {
         ours::undo(|name| environ.get(name).map(Into::into)).into_iter().map(|(name, _)| name).collect();
     let changed: Vec<&str> = set.into_iter().filter(|name| !still.contains(*name)).collect();
     (!changed.is_empty()).then(|| format!("changed since gpu-tune set them: {}", changed.join(", ")))
+}
+
+/// Values in the user's own file that gpu-tune's variables beat.
+fn beaten(environ: &Environ) -> Vec<String> {
+    let Some((path, conf)) = nccl::of_user(|name| environ.get(name).cloned()) else { return Vec::new() };
+    let ours = ours::undo(|name| environ.get(name).map(Into::into));
+    let names = ours.iter().map(|(name, _)| name.as_str());
+    let beaten = names.filter_map(|name| {
+        let (users, line) = conf.get(name)?;
+        let here = environ.get(name).filter(|here| *here != users)?;
+        Some(format!("{name}={here} beats {users} in {}:{line}: export it to have your own", path.display()))
+    });
+    beaten.collect()
 }
 
 #[cfg(test)]
