@@ -44,7 +44,7 @@ impl Host {
     }
 
     /// The node's own name for a path below the root.
-    pub(super) fn from_root(&self, path: &Path) -> PathBuf {
+    pub(super) fn on_node(&self, path: &Path) -> PathBuf {
         path.strip_prefix(&self.root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
     }
 

@@ -149,7 +149,7 @@ fn files(host: &Host, pattern: &Path) -> Vec<PathBuf> {
     let root = host.root().to_string_lossy().into_owned();
     let below = format!("{}/{}", Pattern::escape(root.trim_end_matches('/')), pattern.trim_start_matches('/'));
     match glob_with(&below, options) {
-        Ok(found) => found.flatten().map(|path| host.from_root(&path)).collect(),
+        Ok(found) => found.flatten().map(|path| host.on_node(&path)).collect(),
         // An unclosed bracket is an ordinary letter for glob(3).
         Err(_) => Some(PathBuf::from(pattern)).filter(|path| host.exists(path)).into_iter().collect(),
     }
