@@ -1,13 +1,15 @@
 //! The table as a page of the documentation.
 
+use super::shipped;
 use super::{CLASHES, Class, KNOWN, Known, Takes, Trait};
 
-/// The table of docs/profiles.md, from its first line to its last.
+/// The generated part of docs/profiles.md: the table, what the built-in profiles set, and sources.
 pub fn markdown() -> String {
     let mut page = String::from("| variable | takes | class | reads it | what it is for |\n|---|---|---|---|---|\n");
     page.extend(KNOWN.iter().map(row));
     page.push_str("\nThese do not go together:\n\n| | | why |\n|---|---|---|\n");
     page.extend(CLASHES.iter().map(|(one, other, why)| format!("| `{one}` | `{other}` | {why} |\n")));
+    page.push_str(&shipped::markdown());
     page
 }
 

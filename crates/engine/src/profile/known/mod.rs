@@ -4,6 +4,7 @@
 //! variable that is not in it is set as the profile says.
 
 mod doc;
+mod shipped;
 mod table;
 mod value;
 
