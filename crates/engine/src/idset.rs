@@ -219,6 +219,13 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_list_of_a_node_without_cpus_is_an_empty_set() {
+        for text in ["", "\n", " \n"] {
+            assert_eq!(text.parse::<IdSet>(), Ok(IdSet::new()), "{text:?}");
+        }
+    }
+
+    #[test]
     fn bad_lists_say_what_is_wrong() {
         let said = |text: &str| text.parse::<IdSet>().unwrap_err().to_string();
         assert_eq!(said("3-1"), "the range `3-1` ends before it begins");

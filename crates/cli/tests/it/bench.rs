@@ -16,9 +16,9 @@ fn memory_is_measured_where_there_is_no_gpu() {
     assert_eq!(row["latency_seconds"], Value::Null);
 }
 
-/// The stand-in, built with the C compiler that Rust links with.
-fn library() -> PathBuf {
-    let library = scratch("bench-cuda").join("libcuda.so.1");
+/// The stand-in, built with the C compiler that Rust links with into a folder of the test's own.
+fn library(test: &str) -> PathBuf {
+    let library = scratch(test).join("libcuda.so.1");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/cuda.c");
     let built = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
     assert!(built.expect("a C compiler").success());
@@ -26,9 +26,9 @@ fn library() -> PathBuf {
 }
 
 /// Runs it for a machine of the collection; only one of its GPUs is there for CUDA.
-fn bench(options: &[&str]) -> Option<Output> {
+fn bench(test: &str, options: &[&str]) -> Option<Output> {
     let machine = topology("vm-4gpu-numa-minus1.xml")?;
-    let library = library();
+    let library = library(test);
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
     command.args(["bench", "--seconds", "1", "--size", "1", "--topology", &machine]).args(options);
     let output = command.arg("--cuda").arg(library).env("FAKE_CUDA_PCI", "0000:06:00.0").output();
@@ -37,7 +37,7 @@ fn bench(options: &[&str]) -> Option<Output> {
 
 #[test]
 fn each_gpu_that_cuda_shows_is_measured_and_the_others_are_named() {
-    let Some(output) = bench(&[]) else { return };
+    let Some(output) = bench("bench-cuda-text", &[]) else { return };
     let text = told(&output);
     assert!(text.starts_with("exit 0\n--- stdout\ncopy to GPU "), "{text}");
     assert!(text.contains("\nGPU 1 0000:06:00.0 NVIDIA  "), "{text}");
@@ -47,7 +47,7 @@ fn each_gpu_that_cuda_shows_is_measured_and_the_others_are_named() {
 
 #[test]
 fn the_json_has_rates_and_latencies_in_plain_units() {
-    let Some(output) = bench(&["--json"]) else { return };
+    let Some(output) = bench("bench-cuda-json", &["--json"]) else { return };
     let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let row = &value["rows"][0];
     assert_eq!((&value["what"], &value["schema"]), (&"copy to GPU".into(), &1.into()));

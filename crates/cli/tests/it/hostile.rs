@@ -6,6 +6,8 @@ use gpu_tune_engine::{Machine, snapshot};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// The files of a folder of tests, by name.
 fn files(folder: &str) -> Vec<PathBuf> {
@@ -61,6 +63,29 @@ fn every_damaged_file_is_refused_in_one_line_by_every_verb_that_reads_one() {
             assert!(matches!(output.status.code(), Some(1 | 2)), "{verb}: {}", told(&output));
         }
     }
+}
+
+/// Looks at the process while it waits for its input.
+#[test]
+fn the_process_that_reads_a_file_is_bounded_by_the_kernel() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+    let reader = command.arg("read-xml").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a process");
+    let limits = || std::fs::read_to_string(format!("/proc/{}/limits", reader.id())).expect("its limits");
+    let hard = |limits: &str, name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).expect("the limit");
+        line.split_whitespace().nth(1).map(str::to_owned)
+    };
+    let begin = Instant::now();
+    let wanted =
+        [("address space", "4294967296"), ("file size", "268435456"), ("cpu time", "60"), ("core file size", "0")];
+    let set =
+        |limits: &str| wanted.iter().all(|(name, most)| hard(limits, &format!("Max {name}")).as_deref() == Some(most));
+    while !set(&limits()) {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{}", limits());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = reader.wait_with_output().expect("its end");
+    assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(1), false), "{}", told(&output));
 }
 
 #[test]

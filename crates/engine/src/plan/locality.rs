@@ -64,11 +64,12 @@ pub(super) enum Home {
 /// near to the rest of the node where that part may not be used: no link between nodes is crossed there.
 pub(super) fn home(machine: &Machine, cores: &Cores, near: Option<&CpuSet>) -> Home {
     let Some(near) = near else { return Home::Unknown };
-    for near in [near, &cpus_of_nodes(machine, near)] {
-        let usable = cores.within(near);
-        if !usable.is_empty() {
-            return Home::Near(usable);
-        }
+    let mut usable = cores.within(near);
+    if usable.is_empty() {
+        usable = cores.within(&cpus_of_nodes(machine, near));
+    }
+    if !usable.is_empty() {
+        return Home::Near(usable);
     }
     let packages = machine.packages.iter().enumerate().filter(|(_, package)| !package.cpus.is_disjoint(near));
     Home::Remote(packages.map(|(position, _)| position).collect())
