@@ -7,6 +7,7 @@ mod slurm;
 use serde_json::Value;
 use slurm::{Cluster, Setup};
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ fn cluster(setup: Setup) -> Option<Cluster> {
         std::fs::copy("/bin/sleep", cluster.place.outside(&format!("bin/{name}"))).unwrap();
     }
     let setuid = cluster.place.outside("bin/setuid");
-    assert!(cluster.place.command("chmod").arg("4755").arg(setuid).status().unwrap().success());
+    std::fs::set_permissions(setuid, std::fs::Permissions::from_mode(0o4755)).unwrap();
     Some(cluster)
 }
 
@@ -73,7 +74,10 @@ fn pids(document: &Value) -> BTreeSet<u64> {
 fn listed(cluster: &Cluster, job: &str) -> BTreeSet<u64> {
     let said = cluster.run("scontrol", &["listpids", job, "n1"], &[]).fine().stdout;
     let all = said.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok());
-    all.filter(|pid| !std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap().starts_with("slurmstepd")).collect()
+    all.filter(|pid| {
+        !std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().starts_with("slurmstepd")
+    })
+    .collect()
 }
 
 /// The rank that has a process whose name begins so.
