@@ -14,6 +14,8 @@ const LEFT: u64 = 160;
 impl Full {
     fn node(node: u32) -> Self {
         let path = format!("/sys/devices/system/node/node{node}");
+        // Cached files would be given up one by one, and read again, for minutes.
+        fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
         let meminfo = fs::read_to_string(format!("{path}/meminfo")).unwrap();
         let free = meminfo.lines().find(|line| line.contains("MemFree:")).unwrap();
         let free: u64 = free.split_whitespace().nth(3).unwrap().parse().unwrap();
@@ -54,7 +56,7 @@ fn bind_ends_the_task_when_its_node_is_full() {
     let full = Full::node(0);
     let output = touch_too_much(&node, "bind");
     drop(full);
-    assert_ne!(output.code, 0, "{output:?}");
+    assert!(![0, 124].contains(&output.code), "it was to be killed: {output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
     node.cluster.check_alive();
 }
