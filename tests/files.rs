@@ -45,7 +45,8 @@ fn read(name: &str) -> File {
     let sections = header.sections(endian, &*bytes).unwrap();
     let mut file = File { exports: BTreeSet::new(), wants: BTreeSet::new(), needs: Vec::new(), flags: 0 };
     let symbols = sections.symbols(endian, &*bytes, elf::SHT_DYNSYM).unwrap();
-    for symbol in symbols.iter().skip(1) {
+    // Local ones are the linker's own, of its sections.
+    for symbol in symbols.iter().filter(|symbol| symbol.st_bind() != elf::STB_LOCAL) {
         let name = String::from_utf8(symbol.name(endian, symbols.strings()).unwrap().to_vec()).unwrap();
         if symbol.is_undefined(endian) {
             file.wants.insert(name)
