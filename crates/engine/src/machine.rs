@@ -199,9 +199,19 @@ impl Vendor {
     ///
     /// NVIDIA: display class 03xx. AMD Instinct: 0380, 0302 or 1200; AMD's 0300 is a desktop card or an APU.
     pub fn of_function(vendor: u16, class: u16) -> Option<Self> {
-        match (vendor, class) {
-            (0x10de, 0x0300..=0x03ff) => Some(Self::Nvidia),
-            (0x1002, 0x0302 | 0x0380 | 0x1200) => Some(Self::Amd),
+        let vendor = Self::of_id(vendor)?;
+        let runs_ranks = match vendor {
+            Self::Nvidia => (0x0300..=0x03ff).contains(&class),
+            Self::Amd => matches!(class, 0x0302 | 0x0380 | 0x1200),
+        };
+        runs_ranks.then_some(vendor)
+    }
+
+    /// The vendor with that PCI number, if it makes GPUs that ranks run on.
+    pub fn of_id(vendor: u16) -> Option<Self> {
+        match vendor {
+            0x10de => Some(Self::Nvidia),
+            0x1002 => Some(Self::Amd),
             _ => None,
         }
     }

@@ -45,7 +45,7 @@ pub mod bounds {
     /// Bytes of a file.
     pub const FILE: u64 = 256 * 1024;
     /// Files in the admin's directory.
-    pub const FILES: usize = 256;
+    pub const FILES: usize = 1024;
     /// Variables in one file.
     pub const VARIABLES: usize = 256;
     /// Bytes of a variable's name.

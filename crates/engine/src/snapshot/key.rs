@@ -78,7 +78,7 @@ fn addresses(directory: &Path) -> BTreeSet<PciAddress> {
     names(directory).filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Reads two files for each PCI device: a few milliseconds on a big node, hence the last resort.
+/// Reads a file for each PCI device: some milliseconds on a big node, hence the last resort.
 fn on_pci(root: &Path) -> BTreeSet<PciAddress> {
     let devices = root.join("sys/bus/pci/devices");
     let number = |name: &str, file: &str| {
@@ -87,6 +87,7 @@ fn on_pci(root: &Path) -> BTreeSet<PciAddress> {
     };
     let gpu = |name: &String| {
         let vendor = u16::try_from(number(name, "vendor")?).ok()?;
+        Vendor::of_id(vendor)?;
         let class = u16::try_from(number(name, "class")? >> 8).ok()?;
         Vendor::of_function(vendor, class)
     };
