@@ -105,13 +105,7 @@ impl TrustError {
 
 /// Reads a whole file of at most `most` bytes that only root can have written (see the module's text).
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
-    let file = open(path)?;
-    let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
-    if bytes.len() as u64 > most {
-        return Err(TrustError::TooBig { path: path.to_owned(), most });
-    }
-    Ok(bytes)
+    whole(open(path)?, path, most)
 }
 
 /// Checks a file as [`read`] does, without reading it: for programs and libraries that others will load.
@@ -137,23 +131,39 @@ pub fn check_dir(path: &Path) -> Result<PathBuf, TrustError> {
     Ok(real)
 }
 
-/// The files of a directory whose names end in `suffix`, sorted by name; hidden ones are left out. The directory must be
-/// root's and closed to others, and so must the way to it.
-pub fn list_dir(path: &Path, suffix: &str, most: usize) -> Result<Vec<PathBuf>, TrustError> {
+/// Some files of a directory that only root can put files into.
+#[derive(Debug)]
+pub struct Listing {
+    /// The files, as the directory was named, sorted by name.
+    pub files: Vec<PathBuf>,
+    real: PathBuf,
+}
+
+/// The files of a directory whose names end in `suffix`; hidden ones are left out. The directory must be root's and closed to
+/// others, and so must the way to it.
+pub fn list_dir(path: &Path, suffix: &str, most: usize) -> Result<Listing, TrustError> {
     let real = check_dir(path)?;
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in fs::read_dir(&real).map_err(|source| failed(path, source))? {
         let name = entry.map_err(|source| failed(path, source))?.file_name();
         let wanted = name.to_str().is_some_and(|name| !name.starts_with('.') && name.ends_with(suffix));
         if wanted {
-            found.push(path.join(name));
+            files.push(path.join(name));
         }
-        if found.len() > most {
+        if files.len() > most {
             return Err(TrustError::TooMany { path: path.to_owned(), most });
         }
     }
-    found.sort();
-    Ok(found)
+    files.sort();
+    Ok(Listing { files, real })
+}
+
+impl Listing {
+    /// Reads one of the files as [`read`] does. The way to the directory was walked when it was listed, and is not walked again.
+    pub fn read(&self, file: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
+        let name = file.file_name().ok_or_else(|| TrustError::NotAFile(file.to_owned()))?;
+        whole(open_at(file, &self.real.join(name))?, file, most)
+    }
 }
 
 /// Opens a regular file that only root can have written.
@@ -161,10 +171,14 @@ fn open(path: &Path) -> Result<File, TrustError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(TrustError::NotAFile(path.to_owned()));
     };
-    let real = walk(parent)?.join(name);
+    open_at(path, &walk(parent)?.join(name))
+}
+
+/// The same in a directory that is known to be closed; `path` is what the file was named.
+fn open_at(path: &Path, real: &Path) -> Result<File, TrustError> {
     // O_NONBLOCK: opening a pipe would wait for a writer.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(&real).map_err(|source| {
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(real).map_err(|source| {
         if source.raw_os_error() == Some(libc::ELOOP) {
             TrustError::Link(path.to_owned())
         } else {
@@ -177,6 +191,15 @@ fn open(path: &Path) -> Result<File, TrustError> {
     }
     closed(path, &meta)?;
     Ok(file)
+}
+
+fn whole(file: File, path: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
+    let mut bytes = Vec::new();
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+    if bytes.len() as u64 > most {
+        return Err(TrustError::TooBig { path: path.to_owned(), most });
+    }
+    Ok(bytes)
 }
 
 /// Follows a path from `/` down, checks every directory and link on it, and returns where it really leads.
@@ -378,13 +401,29 @@ mod tests {
     }
 
     #[test]
+    fn files_of_a_listing_are_read_with_the_same_care_as_others() {
+        let dir = TempDir::new("trusted-listed");
+        let path = |name: &str| dir.path().join(name);
+        dir.write("fine.toml", "text");
+        dir.write("open.toml", "");
+        fs::set_permissions(path("open.toml"), fs::Permissions::from_mode(0o666)).unwrap();
+        std::os::unix::fs::symlink(path("fine.toml"), path("link.toml")).unwrap();
+        let listing = list_dir(dir.path(), ".toml", 10).unwrap();
+        let read = |name: &str, most| listing.read(&path(name), most).map_err(|error| error.to_string());
+        assert_eq!(read("fine.toml", 4), Ok(b"text".to_vec()));
+        assert_eq!(read("fine.toml", 3), Err(format!("`{}` has more than 3 bytes", path("fine.toml").display())));
+        assert!(read("open.toml", 4).unwrap_err().contains("can be written by others"));
+        assert!(read("link.toml", 4).unwrap_err().contains("is a symbolic link"));
+    }
+
+    #[test]
     fn a_directory_is_listed_in_order_without_hidden_and_other_files() {
         let dir = TempDir::new("trusted-list");
         for name in ["b.toml", "a.toml", ".c.toml", "d.txt"] {
             dir.write(name, "");
         }
-        let names = list_dir(dir.path(), ".toml", 10).unwrap();
-        assert_eq!(names, [dir.path().join("a.toml"), dir.path().join("b.toml")]);
+        let listing = list_dir(dir.path(), ".toml", 10).unwrap();
+        assert_eq!(listing.files, [dir.path().join("a.toml"), dir.path().join("b.toml")]);
         let error = list_dir(dir.path(), ".toml", 1).unwrap_err();
         assert_eq!(error.to_string(), format!("`{}` has more than 1 files", dir.path().display()));
         assert!(list_dir(&dir.path().join("none"), ".toml", 1).unwrap_err().is_missing());

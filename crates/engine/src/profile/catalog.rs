@@ -52,7 +52,12 @@ impl Catalog {
         let mut catalog = Self::builtin();
         let mut notices = Vec::new();
         match trusted::list_dir(dir, ".toml", bounds::FILES) {
-            Ok(files) => files.iter().for_each(|file| notices.extend(catalog.add_file(file))),
+            Ok(listing) => {
+                listing
+                    .files
+                    .iter()
+                    .for_each(|file| notices.extend(catalog.add_file(file, listing.read(file, bounds::FILE))));
+            }
             Err(error) if error.is_missing() => {}
             Err(error) => notices.push(untrusted(&error)),
         }
@@ -72,14 +77,14 @@ impl Catalog {
         self.entries.insert(name.to_owned(), entry);
     }
 
-    fn add_file(&mut self, file: &Path) -> Option<Notice> {
+    fn add_file(&mut self, file: &Path, bytes: Result<Vec<u8>, TrustError>) -> Option<Notice> {
         let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if !is_name(name) || RESERVED.contains(&name) {
             let message =
                 format!("`{}` is not used: `{}` cannot be the name of a profile", file.display(), shown(name));
             return Some(Notice::new(Code::Profile, message).help("names are of a-z, 0-9, `_`, `.` and `-`"));
         }
-        let text = match trusted::read(file, bounds::FILE) {
+        let text = match bytes {
             Ok(bytes) => String::from_utf8(bytes).map_or(Text::Odd, |text| Text::Here(Cow::Owned(text))),
             Err(error) => Text::Refused(Arc::new(error)),
         };
