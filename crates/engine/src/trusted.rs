@@ -194,7 +194,9 @@ fn open_at(path: &Path, real: &Path) -> Result<File, TrustError> {
 }
 
 fn whole(file: File, path: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
-    let mut bytes = Vec::new();
+    // With room for all of it and the end one call reads it: without, `read_to_end` feels its way from 32 bytes on.
+    let size = file.metadata().map_or(0, |meta| meta.len()).min(most);
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
     file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
     if bytes.len() as u64 > most {
         return Err(TrustError::TooBig { path: path.to_owned(), most });
