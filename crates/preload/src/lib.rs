@@ -15,6 +15,7 @@ mod environ;
 mod sys;
 
 use core::cell::UnsafeCell;
+use gpu_tune_shim_core::binders::{self, Binds};
 use gpu_tune_shim_core::env::Env;
 use gpu_tune_shim_core::rank;
 use gpu_tune_shim_core::set::Set;
@@ -43,8 +44,9 @@ unsafe extern "C" fn start(argc: i32, argv: *const *const u8, envp: *const *cons
 /// Binds this process if it is a rank that nobody has bound yet.
 fn act(env: &Env<'_>) {
     let Some((plan, share)) = rank::share(env) else { return };
-    if sys::name().is_some_and(|name| rank::is_binder(&name)) && will_bind() {
-        return give_back(&plan, &share);
+    let users = will_bind();
+    if users.cpus || users.memory {
+        return give_back(&plan, &share, users);
     }
     if !has_launchers_cpus(&plan) {
         return;
@@ -66,19 +68,24 @@ fn has_launchers_cpus(plan: &Plan<'_>) -> bool {
     launcher.read(plan.launcher) && sys::get_affinity(own) && own.same(launcher)
 }
 
-fn will_bind() -> bool {
-    let mut shows = false;
-    sys::with_file(c"/proc/self/cmdline", |cmdline| shows = rank::only_shows(cmdline));
-    !shows
+/// What the user has this process bind, if it is numactl or taskset.
+fn will_bind() -> Binds {
+    let mut binds = Binds::default();
+    if let Some(name) = sys::name().filter(|name| binders::is_binder(name)) {
+        sys::with_file(c"/proc/self/cmdline", |cmdline| binds = binders::of_process(&name, cmdline));
+    }
+    binds
 }
 
 /// In numactl and taskset, which will run the rank in their own place: what the shell that started them was bound to goes back
 /// to what the launcher had. numactl refuses CPUs that it may not use itself, and a memory policy of ours would stay with a
-/// rank that the user sends elsewhere. If they change nothing, the rank is bound after them.
-fn give_back(plan: &Plan<'_>, share: &Share<'_>) {
+/// rank that the user sends elsewhere. Who places memory only keeps the CPUs. If they change nothing, the rank is bound after
+/// them.
+fn give_back(plan: &Plan<'_>, share: &Share<'_>, users: Binds) {
     let (found, wanted, launcher) = (OWN.take(), CPUS.take(), LAUNCHER.take());
     let bound = wanted.read(share.cpus) && sys::get_affinity(found) && found.same(wanted);
-    let free = share.cpus.is_empty() || (bound && launcher.read(plan.launcher) && sys::set_affinity(launcher));
+    let free = share.cpus.is_empty()
+        || (bound && (!users.cpus || (launcher.read(plan.launcher) && sys::set_affinity(launcher))));
     if free && share.memory.is_some_and(|memory| is_set(&memory, found)) {
         let _ = sys::set_default_policy();
     }

@@ -14,6 +14,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod binders;
 pub mod bytes;
 pub mod env;
 pub mod rank;

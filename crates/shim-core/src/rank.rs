@@ -3,7 +3,7 @@
 //! A process is a rank if a local-rank variable tells so that the launcher itself was not given. Containers' hooks give
 //! the launcher `LOCAL_RANK=0`, and all its children inherit that: there, a value of its own or a `TORCHELASTIC_RUN_ID`
 //! beside it makes the rank.
-use crate::bytes::{cut, hash, number, same};
+use crate::bytes::{hash, number};
 use crate::env::{Env, Name};
 use crate::text::{Plan, Share};
 
@@ -26,24 +26,6 @@ pub const TELLING: [Name; 7] = [
     Name::PmiLocalRank,
     Name::TorchelasticRunId,
 ];
-
-/// Programs that bind themselves as their user wishes and then run another one in their place.
-const BINDERS: [&[u8]; 2] = [b"numactl", b"taskset"];
-/// With these numactl shows what it has, and runs nothing.
-const SHOWING: [&[u8]; 4] = [b"--show", b"-s", b"--hardware", b"-H"];
-
-/// Whether a process of this name is such a program; the name ends at the first zero.
-pub fn is_binder(name: &[u8]) -> bool {
-    let (name, _) = cut(name, 0);
-    BINDERS.iter().any(|binder| same(name, binder))
-}
-
-/// Whether its command line, each word with a zero behind it, only asks for what it has.
-pub fn only_shows(cmdline: &[u8]) -> bool {
-    let (_, arguments) = cut(cmdline, 0);
-    let (first, _) = cut(arguments.unwrap_or_default(), 0);
-    SHOWING.iter().any(|word| same(first, word))
-}
 
 /// The plan and this process's part of it; `None`: the process is no rank, or the plan has no part for it.
 pub fn share<'a>(env: &Env<'a>) -> Option<(Plan<'a>, Share<'a>)> {
@@ -158,14 +140,6 @@ mod tests {
         check(&[], &worker(13), Some("5"));
         check(&[], &worker(4), Some("0"));
         check(&[], &worker(16), Some("0"));
-    }
-
-    #[test]
-    fn numactl_and_taskset_are_known_by_their_whole_names() {
-        assert!(is_binder(b"numactl\0\0\0\0\0\0\0\0\0") && is_binder(b"taskset\0rest"));
-        assert!(!is_binder(b"numactls\0") && !is_binder(b"") && !is_binder(b"bash\0"));
-        assert!(only_shows(b"numactl\0--show\0") && only_shows(b"/usr/bin/numactl\0-H\0"));
-        assert!(!only_shows(b"numactl\0-m\0all\0cat\0--show\0") && !only_shows(b"numactl\0") && !only_shows(b""));
     }
 
     #[test]

@@ -201,7 +201,9 @@ fn numactl_in_a_ranks_script_may_name_the_launchers_cpus_and_nothing_of_ours_sta
     check("", &last, "prefer:0");
     // Alone numactl refuses this CPU: the shell was bound to the other one.
     check(&format!("numactl --physcpubind={first}"), &first, "default");
-    check("numactl --membind=0", &all, "bind:0");
+    check("numactl --all --physcpubind=all --membind=0", &all, "bind:0");
+    // Who places memory only keeps his cores.
+    check("numactl --membind=0", &last, "bind:0");
     check(&format!("taskset -c {first}"), &first, "default");
     check(&format!("numactl --membind=0 taskset -c {first}"), &first, "bind:0");
     // It changes nothing of what the launcher had, so what it runs is the rank.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::command::{file_name, wrapper};
+use gpu_tune_shim_core::binders::{self, Binds};
 
 /// Who binds in the user's name, a program or an option; `None`: nobody.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,21 +27,6 @@ pub const FLAGS: [(&str, &str); 3] = [
     ("--cpu-bind", "is the user's own wish, which gpu-tune leaves alone"),
 ];
 
-/// numactl's options that bind CPUs, those that set a memory policy, and its letters without a value (numactl(8), 2.0.19).
-const CPU_LETTERS: &str = "CNc";
-const MEMORY_LETTERS: &str = "impPwlb";
-const WITHOUT_VALUE: &str = "lba";
-const CPU_NAMES: [&str; 3] = ["--physcpubind", "--cpunodebind", "--cpubind"];
-const MEMORY_NAMES: [&str; 7] = [
-    "--interleave",
-    "--membind",
-    "--preferred",
-    "--preferred-many",
-    "--weighted-interleave",
-    "--localalloc",
-    "--balancing",
-];
-
 /// The wish of the programs before the one that a command line is about.
 pub fn wish<S: AsRef<str>>(argv: &[S]) -> Wish {
     let words: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
@@ -48,7 +34,7 @@ pub fn wish<S: AsRef<str>>(argv: &[S]) -> Wish {
     while let Some(found) = wrapper(rest) {
         match found.name {
             "taskset" => wish.cpus = Some("taskset"),
-            "numactl" => found.args.iter().take_while(|word| **word != "--").for_each(|word| wish.numactl(word)),
+            "numactl" => wish.numactl(found.args),
             _ => {}
         }
         rest = found.runs;
@@ -66,30 +52,11 @@ impl Wish {
         }
     }
 
-    fn numactl(&mut self, word: &str) {
-        let (cpus, memory) = match word.strip_prefix('-') {
-            None | Some("") => return,
-            Some(long) if long.starts_with('-') => long_option(word),
-            Some(letters) => letters_of(letters),
-        };
+    fn numactl(&mut self, words: &[&str]) {
+        let Binds { cpus, memory } = binders::of_numactl(words.iter().map(|word| word.as_bytes()));
         self.cpus = cpus.then_some("numactl").or(self.cpus);
         self.memory = memory.then_some("numactl").or(self.memory);
     }
-}
-
-/// Whether an option binds CPUs, and whether memory. getopt takes every beginning of a name.
-fn long_option(word: &str) -> (bool, bool) {
-    let name = word.split('=').next().unwrap_or(word);
-    let among = |names: &[&str]| names.iter().any(|known| known.starts_with(name));
-    (among(&CPU_NAMES), among(&MEMORY_NAMES))
-}
-
-/// Letters may stand together; the first one that takes a value ends them.
-fn letters_of(letters: &str) -> (bool, bool) {
-    let end = letters.find(|letter| !WITHOUT_VALUE.contains(letter)).map_or(letters.len(), |at| at + 1);
-    let options = letters.get(..end).unwrap_or_default();
-    let has = |among: &str| options.contains(|letter| among.contains(letter));
-    (has(CPU_LETTERS), has(MEMORY_LETTERS))
 }
 
 /// The word behind the head of a command line that binds what is started later: a program, or a launcher's flag.
