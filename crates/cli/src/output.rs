@@ -1,6 +1,10 @@
 //! The only place that prints: results to stdout, everything else to stderr.
+//!
+//! Names in a machine's file and what processes say of themselves may be a stranger's, so nothing that plays with a terminal
+//! leaves here, except the colours of [`crate::style`].
 
 use crate::CliError;
+use crate::style;
 use gpu_tune_engine::Notice;
 use gpu_tune_engine::text::chain;
 use serde::Serialize;
@@ -10,6 +14,7 @@ use std::path::Path;
 
 /// Prints a result. Adds the final newline if the text lacks it.
 pub fn print(text: &str) -> Result<(), CliError> {
+    let text = harmless(text);
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| match text.ends_with('\n') || text.is_empty() {
         true => Ok(()),
@@ -40,7 +45,7 @@ pub fn warn(notice: &Notice) {
 
 /// Prints a line that somebody asked for (`verbose`) to stderr, where it does not mix with a command's own output.
 pub fn note(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "gpu-tune: {line}");
+    let _ = writeln!(io::stderr().lock(), "gpu-tune: {}", harmless(line));
 }
 
 /// Prints an error with the whole chain of its causes to stderr.
@@ -51,8 +56,40 @@ pub fn complain(error: &CliError) {
 /// Nobody can be told where stderr is closed: the exit status still says it.
 fn say(kind: &str, message: &str, help: Option<&str>) {
     let mut err = io::stderr().lock();
-    let _ = writeln!(err, "gpu-tune: {kind}: {message}");
+    let _ = writeln!(err, "gpu-tune: {kind}: {}", harmless(message));
     if let Some(help) = help {
-        let _ = writeln!(err, "gpu-tune: help: {help}");
+        let _ = writeln!(err, "gpu-tune: help: {}", harmless(help));
+    }
+}
+
+/// The text with its control characters escaped, but for ends of lines, tabs and our own colours.
+fn harmless(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let colour = style::leading_code(rest);
+        let (kept, tail) = rest.split_at(colour.map_or(letter.len_utf8(), str::len));
+        if letter.is_control() && colour.is_none() && !matches!(letter, '\n' | '\t') {
+            out.extend(letter.escape_default());
+        } else {
+            out.push_str(kept);
+        }
+        rest = tail;
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_plays_with_a_terminal_is_escaped_and_our_colours_are_not() {
+        let text = "\x1b[1;31mdiffers\x1b[0m\tä — ok\n";
+        assert_eq!(harmless(text), text);
+        assert_eq!(
+            harmless("\x1b]0;title\x07\x1b[8m\x1b[2J\u{9b}"),
+            "\\u{1b}]0;title\\u{7}\\u{1b}[8m\\u{1b}[2J\\u{9b}"
+        );
     }
 }

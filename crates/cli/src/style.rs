@@ -5,6 +5,14 @@ use std::env;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
 
+/// Every way to begin and to end a styled text.
+const CODES: [&str; 6] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[32m", "\x1b[33m", "\x1b[1;31m"];
+
+/// The code that a text begins with, if it is one of ours.
+pub fn leading_code(text: &str) -> Option<&'static str> {
+    CODES.into_iter().find(|code| text.starts_with(code))
+}
+
 /// Whether to style, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {

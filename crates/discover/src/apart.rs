@@ -9,7 +9,7 @@ use crate::{DiscoverError, Found, hwloc, xml};
 use gpu_tune_engine::snapshot::{self, Key};
 use gpu_tune_engine::text::shown_up_to;
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -57,7 +57,10 @@ fn read_within(path: &Path, reader: Command, deadline: Duration) -> Result<Found
 pub fn serve() -> io::Result<ExitCode> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     for (resource, most) in LIMITS {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+        // A limit that is lower already stays: only root may raise it.
+        let Rlimit { current, maximum } = getrlimit(resource);
+        let lower = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+        setrlimit(resource, Rlimit { current: lower(current), maximum: lower(maximum) })?;
     }
     let text = io::read_to_string(io::stdin())?;
     let (answer, code) = match hwloc::read_text(&text) {

@@ -89,6 +89,31 @@ fn the_process_that_reads_a_file_is_bounded_by_the_kernel() {
 }
 
 #[test]
+fn a_user_whose_own_limits_are_lower_reads_files_too() {
+    let file = files("machines").remove(0);
+    for limit in ["-v 3000000", "-t 30", "-f 100000"] {
+        let script = format!("ulimit {limit}; exec \"$0\" plan --topology \"$1\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_gpu-tune")]).arg(&file);
+        let output = shell.output().expect("sh starts");
+        assert!(output.status.success(), "{limit}: {}", told(&output));
+    }
+}
+
+#[test]
+fn names_in_a_strangers_file_cannot_play_with_a_terminal() {
+    let (mut machine, _) = read_xml(&files("machines").remove(0)).expect("a machine");
+    machine.gpus[0].model = Some("\x1b]0;title\x07H200".to_owned());
+    let file = scratch("hostile-name").join("node.snapshot");
+    std::fs::write(&file, snapshot::encode(&machine, &snapshot::Key::default())).expect("a file");
+    for verb in ["topo", "plan"] {
+        let text = told(&gpu_tune(&[verb, "--topology", &file.to_string_lossy()]));
+        assert!(text.contains("\\u{1b}]0;title\\u{7}H200"), "{verb}: {text}");
+        assert!(!text.contains(['\x1b', '\x07']), "{verb}: {text}");
+    }
+}
+
+#[test]
 fn a_machine_read_apart_is_the_machine_read_here() {
     let own = files("machines").into_iter();
     for file in own.chain(topologies().into_iter().map(PathBuf::from)) {
