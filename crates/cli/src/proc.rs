@@ -4,6 +4,7 @@ use gpu_tune_engine::{CpuSet, NodeSet};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// A `/proc`.
@@ -80,6 +81,23 @@ impl Proc {
         field(&status, "PPid").and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
+    /// Its user: the real one, whom a set-uid program keeps. `None` when it is gone.
+    pub fn user(&self, pid: u32) -> Option<u32> {
+        self.users(pid)?.first().copied()
+    }
+
+    /// Whether nobody but root or our own user had a hand in it, so that its name and its words are no stranger's.
+    pub fn is_trusted(&self, pid: u32) -> bool {
+        let trusted = |user: &u32| *user == 0 || *user == own_user();
+        self.users(pid).is_some_and(|users| users.len() == 4 && users.iter().all(trusted))
+    }
+
+    /// Real, effective, saved and file system user.
+    fn users(&self, pid: u32) -> Option<Vec<u32>> {
+        let status = fs::read_to_string(self.file(pid, "status")).ok()?;
+        field(&status, "Uid")?.split_whitespace().map(|id| id.parse().ok()).collect()
+    }
+
     /// All threads, the first one first. Threads that end meanwhile are left out.
     pub fn threads(&self, pid: u32) -> io::Result<Vec<Thread>> {
         let folder = self.file(pid, "task");
@@ -106,6 +124,11 @@ impl Proc {
     fn file(&self, pid: u32, name: &str) -> PathBuf {
         self.root.join(pid.to_string()).join(name)
     }
+}
+
+/// Our effective user, whose our own directory in /proc is; nobody's number where there is no /proc.
+pub fn own_user() -> u32 {
+    fs::metadata("/proc/self").map_or(u32::MAX, |meta| meta.uid())
 }
 
 /// The names in a directory that are numbers, ascending.
@@ -188,5 +211,6 @@ mod tests {
         assert_eq!(proc.environ(pid).unwrap().contains_key("PATH"), std::env::var_os("PATH").is_some());
         assert!(proc.parent(pid) > 0);
         assert!(!proc.cmdline(pid).unwrap().is_empty());
+        assert!(proc.is_trusted(pid) && proc.user(pid) == Some(own_user()));
     }
 }

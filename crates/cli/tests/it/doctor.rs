@@ -4,6 +4,7 @@ use crate::common::{gpu_tune, scratch, told, topology};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A described node: files below a root of its own.
 struct Node(PathBuf);
@@ -19,6 +20,7 @@ impl Node {
         node.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue\n");
         node.write("proc/77/comm", "slurmd\n");
         node.write("proc/77/cmdline", "/usr/sbin/slurmd\0-D\0");
+        node.write("proc/77/status", "Uid:\t0\t0\t0\t0\n");
         node.write("proc/77/maps", "7f00-7f01 r-xp 0 0:0 1 /usr/local/lib/gpu-tune/gpu_tune.so\n");
         node.write("proc/77/limits", "Max locked memory         unlimited            unlimited            bytes\n");
         node.write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
@@ -88,7 +90,7 @@ const fn fault(path: &'static str, text: Option<&'static str>, expect: [&'static
 }
 
 const STACK: &str = "etc/slurm/plugstack.conf";
-const FAULTS: [Fault; 23] = [
+const FAULTS: [Fault; 24] = [
     fault(STACK, Some(""), ["fail", "plugstack.conf", "does not list", "optional"]),
     fault(STACK, None, ["fail", "plugstack.conf", "is not there", "optional"]),
     fault(
@@ -125,6 +127,11 @@ const FAULTS: [Fault; 23] = [
         STACK,
         Some("optional /usr/local/lib/gpu-tune/gpu_tune.so allow=auto,h20\n"),
         ["warn", "words", "`allow=` names `h20`", "profile list"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h200\r\n"),
+        ["fail", "words", "`h200\\r` cannot be the name", "names have"],
     ),
     fault(
         "proc/77/maps",
@@ -251,6 +258,54 @@ fn files_that_users_cannot_read_are_told() {
     let Some(report) = node.report() else { return };
     assert!(says(&report, "fail", "profiles", "mine.toml can be read by root only", "chmod a+r"), "{report}");
     assert!(says(&report, "fail", "plugin file", "can be read by root only", "chmod a+r"), "{report}");
+}
+
+#[test]
+fn plugstack_files_that_users_cannot_read_are_told() {
+    for (path, mode) in [("etc/slurm/plugstack.conf.d/10-pyxis.conf", "a+r"), ("etc/slurm/plugstack.conf.d", "a+x")] {
+        let node = Node::ready("doctor-closed-stack");
+        fs::set_permissions(node.0.join(path), fs::Permissions::from_mode(0o700)).expect("permissions");
+        let Some(report) = node.report() else { return };
+        let said = "plugstack.conf.d/10-pyxis.conf can be read by root only";
+        assert!(says(&report, "fail", "plugstack.conf", said, &format!("chmod {mode} /{path}")), "{report}");
+    }
+}
+
+#[test]
+fn a_pipe_among_the_files_does_not_hang() {
+    let node = Node::ready("doctor-pipe");
+    let pipe = node.0.join("etc/slurm/plugstack.conf.d/30-pipe.conf");
+    assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo starts").success());
+    let Some(report) = node.report() else { return };
+    assert!(report.starts_with("exit 0\n"), "{report}");
+}
+
+#[test]
+fn files_of_slurm_that_include_each_other_are_followed_and_end() {
+    let node = Node::ready("doctor-slurm-includes");
+    node.write("etc/slurm/slurm.conf", "include site/a.conf\n");
+    node.write("etc/slurm/site/a.conf", "Include b.conf\ninclude a.conf\ninclude a.conf\n");
+    node.write("etc/slurm/site/b.conf", "TaskPlugin=task/cgroup\n");
+    let Some(report) = node.report() else { return };
+    assert!(report.contains("TaskPlugin        task/cgroup\n"), "{report}");
+}
+
+/// srun loads what the file of `-f` leads to, and doctor may be root.
+#[test]
+fn a_configuration_that_a_user_could_have_named_is_not_used() {
+    for (user, mode, used) in
+        [("0\t0\t0\t0", 0o644, true), ("1234\t0\t0\t0", 0o644, false), ("0\t0\t0\t0", 0o646, false)]
+    {
+        let node = Node::ready("doctor-slurmd");
+        node.write("opt/slurm.conf", "TaskPlugin=task/cgroup\n");
+        fs::set_permissions(node.0.join("opt/slurm.conf"), fs::Permissions::from_mode(mode)).expect("permissions");
+        node.write("proc/77/cmdline", "slurmd\0-f\0/opt/slurm.conf\0");
+        node.write("proc/77/status", &format!("Uid:\t{user}\n"));
+        let Some(report) = node.report() else { return };
+        let file = if used { "/opt/slurm.conf" } else { "/etc/slurm/slurm.conf" };
+        assert!(report.contains(&format!("ok    slurm.conf        {file}\n")), "{report}");
+        assert_eq!(report.contains("no slurmd runs here"), user.starts_with("1234"), "{report}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `gpu-tune verify` on described and on real processes.
 
 use crate::common::{gpu_tune, scratch, told};
+use gpu_tune_cli::proc::own_user;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,7 +27,8 @@ impl Process<'_> {
         let folder = root.join(self.pid.to_string());
         write(folder.join("environ"), &(self.environ.join("\0") + "\0"));
         write(folder.join("cmdline"), &(self.cmdline.replace(' ', "\0") + "\0"));
-        write(folder.join("status"), &format!("Name:\tpython\nPPid:\t{}\n", self.parent));
+        let status = format!("Name:\tpython\nPPid:\t{}\nUid:\t{1}\t{1}\t{1}\t{1}\n", self.parent, own_user());
+        write(folder.join("status"), &status);
         for (number, cpus) in (0..).zip(self.threads) {
             let tid = self.pid + number;
             let status = format!("Name:\tpython\nPPid:\t1\nCpus_allowed_list:\t{cpus}\nMems_allowed_list:\t0-1\n");
@@ -169,6 +171,63 @@ fn a_task_that_emptied_its_environment_is_found_by_its_cgroup() {
     fs::remove_dir_all(root.join("100")).expect("the task ends");
     let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
     assert!(text.ends_with("tuned none of job 42's processes on this node, 2 in all\n"), "{text}");
+}
+
+/// Makes a process another user's.
+fn give_away(root: &Path, pid: u32) {
+    let file = root.join(format!("{pid}/status"));
+    let status = fs::read_to_string(&file).expect("a status");
+    let users = format!("Uid:\t{0}\t{0}\t{0}\t{0}", own_user());
+    write(file, &status.replace(&users, "Uid:\t1234\t1234\t1234\t1234"));
+}
+
+#[test]
+fn what_a_stranger_says_of_himself_is_not_trusted() {
+    let root = scratch("verify-stranger");
+    // Ranks of job 42, says a process that only calls itself slurmstepd.
+    let stepd = Process { pid: 90, parent: 1, cmdline: "slurmstepd: [42.0]", environ: &[], ..rank1(&[]) };
+    let below = Process { pid: 100, parent: 90, environ: &[], ..rank1(&[]) };
+    [&stepd, &below].iter().for_each(|process| process.write(&root));
+    let verify = || told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    assert!(verify().ends_with("none of job 42's processes on this node, 1 in all\n"), "{}", verify());
+    give_away(&root, 90);
+    assert!(verify().ends_with("job 42 has no process on this node\n"), "{}", verify());
+}
+
+#[test]
+fn a_file_that_another_users_process_names_is_not_opened() {
+    let root = scratch("verify-others-file");
+    let home = scratch("verify-others-home");
+    write(home.join(".nccl.conf"), "NCCL_DEBUG=INFO\n");
+    let at_home = format!("HOME={}", home.display());
+    let set = format!("GPU_TUNE_SET=NCCL_DEBUG={:08x}", gpu_tune_shim_core::bytes::hash(b"WARN"));
+    let environ = worker("", &["LOCAL_RANK=1", "NCCL_DEBUG=WARN", &set, &at_home]);
+    rank1(&environ).write(&root);
+    let verify = || told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    assert!(verify().contains("beats INFO"), "{}", verify());
+    give_away(&root, 300);
+    assert!(!verify().contains("beats INFO"), "{}", verify());
+}
+
+#[test]
+fn text_of_processes_can_neither_play_with_a_terminal_nor_forge_lines() {
+    let hostile = "NCCL_DEBUG=\x1b]0;title\x07\nrank 7\n  fine";
+    let environ = worker("", &["LOCAL_RANK=1", hostile]);
+    let text = torchrun("verify-escape", &rank1(&environ));
+    assert!(text.contains("NCCL_DEBUG=\\u{1b}]0;title\\u{7}\\nrank 7\\n  fine"), "{text}");
+}
+
+#[test]
+fn processes_that_seem_each_others_parents_are_no_trap() {
+    let root = scratch("verify-circle");
+    for (pid, parent) in [(100, 300), (300, 100)] {
+        Process { pid, parent, environ: &[], ..rank1(&[]) }.write(&root);
+        write(root.join(format!("{pid}/cgroup")), "0::/slurm/job_42/step_0/user/task_1\n");
+    }
+    let task = Process { pid: 50, parent: 1, ..rank1(&COMMON) };
+    task.write(&root);
+    let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    assert!(text.contains("its plan is unknown"), "{text}");
 }
 
 /// A process of our own, ended with the test.

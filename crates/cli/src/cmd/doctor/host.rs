@@ -48,9 +48,11 @@ impl Host {
         path.strip_prefix(&self.root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
     }
 
-    /// A file's text; `None` when it is not there or not readable.
+    /// A file's text; `None` when it is not there, not readable, or a pipe, where a reader would wait.
     pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
-        let bytes = fs::read(self.path(path)).ok()?;
+        let path = self.path(path);
+        fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        let bytes = fs::read(path).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -62,10 +64,11 @@ impl Host {
         Proc::at(self.path("/proc"))
     }
 
-    /// The processes of this name, by `comm`.
+    /// The processes of this name, by `comm`, that are root's or our own: everybody can give a program any name.
     pub(super) fn processes(&self, name: &str) -> Vec<u32> {
+        let proc = self.proc();
         let named = |pid: &u32| self.read(format!("/proc/{pid}/comm")).is_some_and(|comm| comm.trim() == name);
-        self.proc().pids().into_iter().filter(named).collect()
+        proc.pids().into_iter().filter(|pid| named(pid) && proc.is_trusted(*pid)).collect()
     }
 
     /// The name that Slurm knows the node by: the host's, up to the first dot.

@@ -51,6 +51,7 @@ fn listed<'a>(node: &'a Node, lines: &mut Vec<Line>) -> Option<&'a Entry> {
         Some((_, entry)) => Line::ok(subject, format!("{} lists gpu_tune.so", entry.place)),
     });
     lines.extend(oddities(&node.plugstack));
+    lines.extend(node.plugstack.files.iter().filter_map(|file| closed(node, subject, file, READ)));
     ours.map(|(_, entry)| entry)
 }
 
@@ -99,8 +100,7 @@ fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> SiteConfig {
 /// A file that only root may have written, and everybody can read: srun and the tasks are the user's.
 fn file(node: &Node, subject: &'static str, path: &Path) -> Line {
     match trusted::check(&node.host.path(path)) {
-        Ok(()) if closed(&node.host.path(path), READ) => closed_to_users(subject, path, "a+r"),
-        Ok(()) => Line::ok(subject, path.display().to_string()),
+        Ok(()) => closed(node, subject, path, READ).unwrap_or_else(|| Line::ok(subject, path.display().to_string())),
         Err(error) if error.is_missing() => {
             Line::fail(subject, format!("{} is not there", path.display())).fix("`make install`, or the package")
         }
@@ -140,18 +140,23 @@ fn in_srun(node: &Node) -> Line {
         .fix("the same plugstack.conf line and file on this node; `srun -v` tells why Slurm refuses a plugin")
 }
 
-const READ: u32 = 0o004;
-const READ_DIR: u32 = 0o005;
+/// What users need, as chmod(1) writes it: of a file, of a directory that they list, and of every directory on the way.
+const READ: (u32, &str) = (0o004, "a+r");
+const LIST: (u32, &str) = (0o005, "a+rx");
+const PASS: (u32, &str) = (0o001, "a+x");
 
-/// Whether others lack a permission on a file that is there.
-fn closed(path: &Path, permission: u32) -> bool {
-    fs::metadata(path).is_ok_and(|meta| meta.mode() & permission != permission)
-}
-
-fn closed_to_users(subject: &'static str, path: &Path, mode: &str) -> Line {
-    let path = path.display();
-    Line::fail(subject, format!("{path} can be read by root only: a user's srun fails"))
-        .fix(format!("chmod {mode} {path}"))
+/// The line that tells why users cannot use a file that is there, if so.
+fn closed(node: &Node, subject: &'static str, path: &Path, wanted: (u32, &'static str)) -> Option<Line> {
+    let lacks = |path: &Path, (bits, _): (u32, &str)| {
+        fs::metadata(node.host.path(path)).is_ok_and(|meta| meta.mode() & bits != bits)
+    };
+    let way = path.ancestors().skip(1).map(|folder| (folder, PASS)).filter(|(folder, _)| *folder != Path::new(""));
+    let (place, (_, mode)) = way.chain([(path, wanted)]).filter(|(path, wanted)| lacks(path, *wanted)).last()?;
+    let (file, place) = (path.display(), place.display());
+    Some(
+        Line::fail(subject, format!("{file} can be read by root only: a user's srun fails"))
+            .fix(format!("chmod {mode} {place}")),
+    )
 }
 
 /// A plugin that slurmd accepted stays mapped, even after its file was replaced.
@@ -217,11 +222,12 @@ fn unreadable(node: &Node, dir: &Path) -> Vec<Line> {
     let subject = "profiles";
     let names = fs::read_dir(node.host.path(dir)).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let mut files: Vec<_> = names.map(|name| dir.join(name)).collect();
-    files.retain(|path| path.extension().is_some_and(|end| end == "toml") && closed(&node.host.path(path), READ));
+    files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
     files.sort();
-    let lines = files.iter().map(|path| closed_to_users(subject, path, "a+r"));
-    let dir = closed(&node.host.path(dir), READ_DIR).then(|| closed_to_users(subject, dir, "a+rx"));
-    dir.into_iter().chain(lines).collect()
+    match closed(node, subject, dir, LIST) {
+        Some(line) => vec![line],
+        None => files.iter().filter_map(|path| closed(node, subject, path, READ)).collect(),
+    }
 }
 
 /// Profiles that plugstack.conf names and that there are not.

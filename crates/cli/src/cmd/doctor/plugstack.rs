@@ -17,6 +17,8 @@ pub(super) struct Plugstack {
     pub(super) path: Option<PathBuf>,
     /// Whether it is there.
     pub(super) found: bool,
+    /// It and the files that it includes, in the order in which they are read.
+    pub(super) files: Vec<PathBuf>,
     pub(super) entries: Vec<Entry>,
     /// Lines that Slurm passes over: where, and what is wrong.
     pub(super) ignored: Vec<String>,
@@ -91,7 +93,9 @@ impl Reader<'_> {
         let Some(text) = self.host.read(path) else { return };
         let Ok(real) = fs::canonicalize(self.host.path(path)) else { return };
         self.open.push(real);
-        for (number, line) in (1..).zip(text.lines()) {
+        self.stack.files.push(path.to_owned());
+        // Not `lines`: a carriage return before the end of a line is a part of Slurm's last word.
+        for (number, line) in (1..).zip(text.split('\n')) {
             self.line(path, &format!("{}:{number}", path.display()), line);
         }
         self.open.pop();

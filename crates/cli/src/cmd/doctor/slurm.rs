@@ -3,6 +3,7 @@
 use super::Node;
 use super::host::Host;
 use super::line::Line;
+use gpu_tune_engine::trusted;
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,9 @@ impl Conf {
         let from_env = || env::var_os("SLURM_CONF").map(PathBuf::from).filter(|_| host.root() == Path::new("/"));
         let named = named.map(Path::to_owned).or_else(from_env).or_else(|| of_slurmd(host));
         let places = named.into_iter().chain(PLACES.iter().map(PathBuf::from));
-        places.into_iter().find_map(|path| Some(Self { text: with_includes(host, &path)?, path }))
+        places
+            .into_iter()
+            .find_map(|path| Some(Self { text: with_includes(host, &path, &mut FILES_MAX.clone())?, path }))
     }
 
     /// A parameter's value; names are case-insensitive, the last one counts.
@@ -43,20 +46,26 @@ impl Conf {
     }
 }
 
-/// `-f FILE` of the running slurmd.
+/// `-f FILE` of the running slurmd, if nobody else can have written that file: srun loads the plugins that it names, here
+/// perhaps as root.
 fn of_slurmd(host: &Host) -> Option<PathBuf> {
     let words = host.proc().cmdline(*host.processes("slurmd").first()?).ok()?;
     let at = words.iter().position(|word| word == "-f")?;
-    words.get(at + 1).map(PathBuf::from)
+    words.get(at + 1).map(PathBuf::from).filter(|file| trusted::check_linked(&host.path(file)).is_ok())
 }
 
-fn with_includes(host: &Host, path: &Path) -> Option<String> {
+/// How many files are read: some may include each other.
+const FILES_MAX: usize = 100;
+
+/// The text with that of the files it includes, each named from the directory of the one it stands in (tried with 22.05).
+fn with_includes(host: &Host, path: &Path, left: &mut usize) -> Option<String> {
+    *left = left.checked_sub(1)?;
     let mut text = String::new();
     for line in host.read(path)?.lines() {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
             (Some(word), Some(file)) if word.eq_ignore_ascii_case("include") => {
-                text += &host.read(path.with_file_name(file)).unwrap_or_default();
+                text += &with_includes(host, &path.with_file_name(file), left).unwrap_or_default();
             }
             _ => text += line,
         }

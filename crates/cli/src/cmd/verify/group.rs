@@ -1,6 +1,6 @@
 //! Which processes belong together: a rank and everything it started.
 
-use super::origin::{Origin, Process, Processes};
+use super::origin::{GENERATIONS, Origin, Process, Processes};
 use super::planned::{Planned, by_cpus, planned};
 use crate::proc::{Environ, Proc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,10 +136,11 @@ impl<'a> Finder<'a> {
     /// first above it that lost it.
     fn head(&self, pid: u32) -> u32 {
         let mut head = pid;
-        while let Some((above, process)) = self.above(head).filter(|_| self.lost(head)) {
-            match process.tuned() && planned(&process.environ).launcher {
-                true => break,
-                false => head = above,
+        // Not for ever: a number that was given anew while we read can make two processes each other's parent.
+        for _ in 0..GENERATIONS {
+            match self.above(head).filter(|_| self.lost(head)) {
+                Some((above, process)) if !(process.tuned() && planned(&process.environ).launcher) => head = above,
+                _ => break,
             }
         }
         head

@@ -3,7 +3,7 @@
 use super::blame;
 use super::group::{Group, Lost};
 use crate::nccl;
-use crate::proc::{Environ, Memory, Proc, Thread};
+use crate::proc::{Environ, Memory, Proc, Thread, own_user};
 use crate::words;
 use gpu_tune_engine::launch::ours;
 use gpu_tune_engine::plan::{self, MemKind};
@@ -45,7 +45,10 @@ pub(super) fn judge<'a>(proc: &Proc, group: &'a Group) -> Verdict<'a> {
     };
     verdict.compare(&threads);
     verdict.differences.extend(changed(&group.environ));
-    verdict.notes.extend(beaten(&group.environ));
+    // Root opens no file that a stranger names.
+    if proc.user(first) == Some(own_user()) {
+        verdict.notes.extend(beaten(&group.environ));
+    }
     if !verdict.differences.is_empty() {
         verdict.blame = blame::suspects(proc, group, &verdict.cpus);
     }

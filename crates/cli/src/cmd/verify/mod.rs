@@ -20,12 +20,11 @@ mod origin;
 mod planned;
 mod show;
 
-use crate::proc::Proc;
+use crate::proc::{Proc, own_user};
 use crate::style::Style;
 use crate::{CliError, output};
 use group::Group;
 use judge::Verdict;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -80,8 +79,7 @@ fn groups(args: &Args, proc: &Proc) -> Result<Vec<Group>, CliError> {
         group::Scope::Node => "no process on this node was tuned by gpu-tune".to_owned(),
         group::Scope::Pids(_) => "none of these processes can be read".to_owned(),
     };
-    let root = std::fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0);
-    let hidden = found.hidden > 0 && !root;
+    let hidden = found.hidden > 0 && own_user() != 0;
     let help = hidden.then(|| format!("processes that could not be read: {}; run this as root", found.hidden));
     Err(CliError::nothing(whose).with_help(help))
 }

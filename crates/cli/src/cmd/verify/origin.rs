@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 /// How far up the ancestors are followed.
-const GENERATIONS: usize = 64;
+pub(super) const GENERATIONS: usize = 64;
 
 /// Where a process belongs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +49,8 @@ impl Process {
             // It ended meanwhile.
             Err(_) => return None,
         };
-        let stepd = of_title(&proc.cmdline(pid).unwrap_or_default().join(" "));
+        // Everybody can give a process this title.
+        let stepd = of_title(&proc.cmdline(pid).unwrap_or_default().join(" ")).filter(|_| proc.is_trusted(pid));
         let (is_stepd, cgroup) = (stepd.is_some(), proc.cgroup(pid));
         let origin = stepd.or_else(|| of_environ(&environ)).or_else(|| of_cgroup(&cgroup));
         Some(Self { parent: proc.parent(pid), environ, hidden, origin, stepd: is_stepd })

@@ -6,6 +6,7 @@ use crate::proc::{Environ, Memory};
 use crate::style::Style;
 use crate::words;
 use gpu_tune_engine::launch::ours;
+use gpu_tune_engine::text::shown_up_to;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A heading, one line for each rank, then what differs, then the environment that NCCL sees.
@@ -60,7 +61,8 @@ impl<'a> Names<'a> {
     /// What stands above the table: `job 42, step 0`, or as much of it as holds for all.
     fn of_all(&self) -> Option<String> {
         let (job, step) = self.steps.keys().next().filter(|(job, _)| self.one_job && !job.is_empty())?;
-        Some(if self.steps.len() > 1 { format!("job {job}") } else { format!("job {job}, {}", of_step(step)) })
+        let step = if self.steps.len() > 1 { String::new() } else { format!(", {}", of_step(step)) };
+        Some(harmless(&format!("job {job}{step}")))
     }
 
     /// `0`, `launcher`, `1.0` for rank 0 of launcher 1, `step 2: 0` where there are several steps.
@@ -76,11 +78,11 @@ impl<'a> Names<'a> {
             None if one_task => "launcher".to_owned(),
             None => format!("launcher {task}"),
         };
-        match (name.job.as_str(), self.steps.len() > 1, self.one_job) {
+        harmless(&match (name.job.as_str(), self.steps.len() > 1, self.one_job) {
             ("", _, _) | (_, false, _) => who,
             (_, true, true) => format!("{}: {who}", of_step(&name.step)),
             (job, true, false) => format!("job {job}, {}: {who}", of_step(&name.step)),
-        }
+        })
     }
 
     /// What stands above a rank's details.
@@ -88,6 +90,12 @@ impl<'a> Names<'a> {
         let name = self.name(verdict);
         if name.starts_with(|first: char| first.is_ascii_digit()) { format!("rank {name}") } else { name }
     }
+}
+
+/// What processes say of themselves, without what could play with a terminal: they are other users'.
+fn harmless(text: &str) -> String {
+    const MOST: usize = 1000;
+    shown_up_to(text, MOST)
 }
 
 /// A batch script's step has no number.
@@ -117,7 +125,7 @@ fn size(bytes: u64) -> String {
 fn details(verdict: &Verdict<'_>, names: &Names<'_>, style: Style) -> String {
     let lines: Vec<String> = [("", &verdict.differences), ("probably: ", &verdict.blame), ("", &verdict.notes)]
         .into_iter()
-        .flat_map(|(word, lines)| lines.iter().map(move |line| format!("  {word}{line}\n")))
+        .flat_map(|(word, lines)| lines.iter().map(move |line| format!("  {word}{}\n", harmless(line))))
         .collect();
     if lines.is_empty() {
         return String::new();
@@ -140,7 +148,7 @@ fn environment(verdicts: &[Verdict<'_>], names: &Names<'_>, style: Style) -> Str
         }
         let several = values.len() > 1;
         for ((value, ours), ranks) in values {
-            let what = value.map_or(format!("{name} unset"), |value| format!("{name}={value}"));
+            let what = harmless(&value.map_or(format!("{name} unset"), |value| format!("{name}={value}")));
             let whose = if ours { "gpu-tune" } else { "user or image" };
             let ranks = if several { format!("ranks {}", ranks.join(", ")) } else { String::new() };
             rows.push([format!("  {what}"), if value.is_some() { whose.to_owned() } else { String::new() }, ranks]);
