@@ -99,3 +99,13 @@ fn a_user_who_is_not_root_is_tuned_the_same() {
     masks.sort_unstable();
     assert_eq!(masks, ["0", "1"]);
 }
+
+#[test]
+fn tasks_that_share_a_cpu_by_overcommit_stay_there() {
+    let Some(cluster) = Cluster::start(Setup::default()) else { return };
+    let masks = |tune: &str| -> Vec<String> {
+        let out = cluster.probe(&["-n4", "--overcommit", "--gpus=2", tune], &[]).fine();
+        out.witnesses().iter().map(|task| task.cpus.clone()).collect()
+    };
+    assert_eq!(masks("--gpu-tune=h200"), masks("--gpu-tune=off"));
+}
