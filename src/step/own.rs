@@ -1,5 +1,5 @@
-//! Which of the step's GPUs are a task's own (rule 2 of the design): found out in the task, after Slurm set its
-//! `CUDA_VISIBLE_DEVICES`.
+//! Which of the step's GPUs are a task's own (rule 2 of [`gpu_tune_engine::plan`]): found out in the task, after Slurm set
+//! its `CUDA_VISIBLE_DEVICES`.
 //!
 //! With `ConstrainDevices=yes` the indices in that variable count from 0 within what the task may open, and other variables
 //! may name a neighbour's GPU: only the devices themselves tell. Without it, indices are those of the node.

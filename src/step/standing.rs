@@ -1,9 +1,9 @@
-//! What a task may do with the layout that was made before the fork (rule 4 of the design): it looks at the mask that it has
-//! now.
+//! What a task may do with the layout that was made before the fork (rule 4 of [`gpu_tune_engine::plan`]): it looks at the
+//! mask that it has now.
 //!
-//! A mask that Slurm gave, its default layout of tasks over the step's cores, is replaced. A mask that is narrower than that,
-//! while the cpuset would allow more, is somebody else's work: then the task is left alone. All tasks of a node come to the same
-//! layout, because the masks and the cpuset that it is made from are the same for all.
+//! A mask that Slurm gave, its default layout of tasks over the step's cores, is replaced. A mask that is narrower than
+//! that, while the cpuset would allow more, is somebody else's work: then the task is left alone. All tasks of a node come
+//! to the same layout, because the masks and the cpuset that it is made from are the same for all.
 #![forbid(unsafe_code)]
 
 use super::cpus::union;

@@ -23,7 +23,7 @@ pub static NAMES: [&str; COUNT] = [
     "LOCAL_WORLD_SIZE",
 ];
 
-/// Who writes which variable (DESIGN.md 8 and the launchers' sources).
+/// Who writes which variable (from the launchers' sources).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Name {

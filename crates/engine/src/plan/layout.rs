@@ -102,8 +102,7 @@ impl<'a> Planner<'a> {
         slices
     }
 
-    /// How many ranks drive the GPU at this position when tasks take turns (DESIGN 6.4): one unless there are more tasks
-    /// than GPUs.
+    /// How many ranks drive the GPU at this position (rule 14): one unless there are more tasks than GPUs.
     fn ranks_on(&self, at: usize) -> usize {
         let (tasks, gpus) = (usize::try_from(self.request.tasks).unwrap_or(usize::MAX), self.homes.len());
         if tasks <= gpus { 1 } else { tasks / gpus + usize::from(at < tasks % gpus) }

@@ -1,12 +1,35 @@
 //! Decides which CPUs and which NUMA nodes each rank gets, given the GPUs of the step.
 //!
-//! Input and output are plain data. Nothing here opens a file or asks the kernel, so the plan made from a replayed machine
-//! is the plan that machine would get. It is made in two stages, because a task learns which GPUs are its own only after
-//! the fork:
+//! Input and output are plain data. Nothing here opens a file or asks the kernel, so the plan made from a replayed
+//! machine is the plan that machine would get. It is made in two stages, because a task learns which GPUs are its own
+//! only after the fork:
 //!
-//! 1. [`Layout::new`], once per step, before the fork: one [`Slice`] for each GPU of the step, divided into one [`Share`]
-//!    for each rank that will drive that GPU.
-//! 2. [`Layout::task`], in each task: selects. It computes no sharing, so all tasks of a node agree without talking.
+//! - [`Layout::new`], once per step, before the fork: one [`Slice`] for each GPU of the step, divided into one [`Share`]
+//!   for each rank that will drive that GPU.
+//! - [`Layout::task`], in each task: selects. It computes no sharing, so all tasks of a node agree without talking.
+//!
+//! # The rules
+//!
+//! Comments elsewhere refer to them by number.
+//!
+//! 1. GPUs come first: a rank's cores follow from its GPUs, and no rank loses a GPU.
+//! 2. A GPU is its PCI address or its UUID. Indices count in the step's order, and only where devices are not
+//!    constrained; where they are, a task's GPUs are those that it may open.
+//! 3. What is near a GPU comes from hwloc, sysfs, NVML or the admin's map, in this order. Where nobody knows, the allowed
+//!    CPUs are divided evenly, without a memory policy and with a warning.
+//! 4. Only what the step owns and the cpuset allows is given out. A task whose mask the user, or anyone but Slurm, made
+//!    narrower is left alone.
+//! 5. Ranks share by whole cores, in hwloc's logical order. Sizes differ by one core at most; sets are equal or disjoint.
+//! 6. Cores of NUMA nodes without a GPU go to the GPUs of the same package, nearest first; memory follows the cores.
+//! 7. More ranks than cores overlap, with a warning. More ranks than GPUs take turns.
+//! 8. A launcher alone on its node keeps all its CPUs; several get the union of their slices each. Ranks get one slice.
+//! 9. A GPU with nothing near it that may be used keeps a share of what there is, with a warning.
+//! 10. Memory comes from host memory that the job may use. Where the kernel refuses the policy, the CPUs stay bound.
+//! 11. One core for several ranks: a warning, and nothing is changed.
+//! 12. High ids, ids with gaps, offline CPUs and empty lists are ordinary input.
+//! 13. A batch script's or interactive shell's own process keeps what it has; the ranks that it starts get their slices.
+//! 14. Tasks that all see the same GPUs are dealt them by local id: one each to as many tasks, equal blocks to fewer, in
+//!     turns to more.
 #![forbid(unsafe_code)]
 
 mod cores;
@@ -175,7 +198,7 @@ pub enum MemKind {
 /// Which of the step's GPUs a task may use.
 #[derive(Debug, Clone, Copy)]
 pub enum Own<'a> {
-    /// All of them, as the other tasks do: they are dealt out by local id (DESIGN 6.4).
+    /// All of them, as the other tasks do: they are dealt out by local id (rule 14).
     All,
     /// Just these, as positions in [`Layout::slices`]. `turn` tells which of the tasks on the same GPU this one is: 0 for
     /// the first; it picks the share.

@@ -23,7 +23,7 @@ impl Layout {
         }
     }
 
-    /// GPUs dealt out by local id: in equal blocks to fewer tasks, one by one to as many, in turns to more (DESIGN 6.4).
+    /// GPUs dealt out by local id (rule 14).
     fn dealt(&self, local_id: u32) -> (Vec<&Slice>, usize) {
         let (id, gpus) = (usize::try_from(local_id).unwrap_or(0), self.slices.len());
         let tasks = usize::try_from(self.tasks).unwrap_or(usize::MAX).max(1);

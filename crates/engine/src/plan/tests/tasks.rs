@@ -1,4 +1,4 @@
-//! Which part each task gets, for every number of tasks and GPUs (rules 7, 8 and 13, and DESIGN 6.4).
+//! Which part each task gets, for every number of tasks and GPUs (rules 7, 8, 13 and 14).
 
 use super::super::{Layout, Mode, Own, Request, TaskPlan};
 use super::{cpus, shown, whole};
