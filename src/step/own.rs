@@ -124,15 +124,8 @@ mod tests {
 
     fn machine(gpus: u8) -> Machine {
         let gpu = |bus: u8| Gpu {
-            pci: format!("0000:{bus:02x}:00.0").parse().unwrap(),
-            vendor: Vendor::Nvidia,
             uuid: Some(format!("GPU-{bus}0000000")),
-            model: None,
-            minor: None,
-            mig: Vec::new(),
-            locality: None,
-            bridges: Vec::new(),
-            root: None,
+            ..Gpu::new(format!("0000:{bus:02x}:00.0").parse().unwrap(), Vendor::Nvidia)
         };
         Machine { gpus: (0..gpus).map(gpu).collect(), ..Machine::default() }
     }

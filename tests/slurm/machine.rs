@@ -36,15 +36,11 @@ pub fn described(gpus: u32) -> Machine {
         source: LocalitySource::Hwloc,
     };
     let gpu = |number: u32| Gpu {
-        pci: format!("0000:{:02x}:00.0", 0x10 + number).parse().unwrap(),
-        vendor: Vendor::Nvidia,
         uuid: Some(format!("GPU-{number:08x}-1111-2222-3333-444444444444")),
         model: Some("NVIDIA H200".to_owned()),
         minor: Some(number),
-        mig: Vec::new(),
         locality: Some(near(number)),
-        bridges: Vec::new(),
-        root: None,
+        ..Gpu::new(format!("0000:{:02x}:00.0", 0x10 + number).parse().unwrap(), Vendor::Nvidia)
     };
     Machine {
         packages: vec![Package { cpus: cpus.clone() }],

@@ -4,7 +4,7 @@ use crate::nvml::{self, GpuFacts};
 use crate::shape::{Place, Shape};
 use crate::sysfs::{AmdGpu, DriverGpu, RdmaDevice, Tree};
 use crate::{Found, ladder};
-use gpu_tune_engine::machine::{Gpu, Nic, NumaNode, Vendor};
+use gpu_tune_engine::machine::{Gpu, Locality, Nic, NumaNode, Vendor};
 use gpu_tune_engine::{Code, Machine, Notice, PciAddress, snapshot};
 use std::collections::BTreeMap;
 
@@ -76,8 +76,9 @@ impl Near<'_> {
 }
 
 /// A device's place, as [`Gpu`] and [`Nic`] keep it.
+#[derive(Default)]
 struct Spot {
-    locality: Option<gpu_tune_engine::machine::Locality>,
+    locality: Option<Locality>,
     bridges: Vec<PciAddress>,
     root: Option<String>,
 }
@@ -93,26 +94,12 @@ fn gpus(
     let told: BTreeMap<PciAddress, &GpuFacts> = told.iter().map(|gpu| (gpu.pci, gpu)).collect();
     let mut gpus: BTreeMap<PciAddress, Gpu> = machine.gpus.drain(..).map(|gpu| (gpu.pci, gpu)).collect();
     for pci in driver.keys().chain(told.keys()) {
-        gpus.entry(*pci).or_insert_with(|| nvidia(*pci));
+        gpus.entry(*pci).or_insert_with(|| Gpu::new(*pci, Vendor::Nvidia));
     }
     let used = |gpu: &Gpu| gpu.vendor != Vendor::Nvidia || driver.contains_key(&gpu.pci) || told.contains_key(&gpu.pci);
     let (kept, left): (Vec<Gpu>, Vec<Gpu>) = gpus.into_values().partition(|gpu| driver.is_empty() || used(gpu));
     machine.gpus = kept.into_iter().map(|gpu| describe(gpu, driver, &told, near, machine)).collect();
     left.iter().map(|gpu| not_held(gpu.pci)).collect()
-}
-
-fn nvidia(pci: PciAddress) -> Gpu {
-    Gpu {
-        pci,
-        vendor: Vendor::Nvidia,
-        uuid: None,
-        model: None,
-        minor: None,
-        mig: Vec::new(),
-        locality: None,
-        bridges: Vec::new(),
-        root: None,
-    }
 }
 
 fn not_held(pci: PciAddress) -> Notice {
@@ -157,7 +144,7 @@ fn nics(machine: &mut Machine, near: &Near<'_>) {
 
 fn nic(name: String, device: RdmaDevice, near: &Near<'_>, machine: &Machine) -> Nic {
     let spot = device.pci.map(|address| near.place(address, None, machine));
-    let Spot { locality, bridges, root } = spot.unwrap_or(Spot { locality: None, bridges: Vec::new(), root: None });
+    let Spot { locality, bridges, root } = spot.unwrap_or_default();
     Nic { name, pci: device.pci, locality, ports: device.ports, bridges, root }
 }
 

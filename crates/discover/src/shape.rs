@@ -150,15 +150,12 @@ fn gpu(object: &TopologyObject, machine: &Machine) -> Option<Gpu> {
     let told = |key| object.io_children().find_map(|device| info(device, key));
     let place = place(object, &machine.cpus);
     Some(Gpu {
-        pci: address(function),
-        vendor,
         uuid: told("NVIDIAUUID").or_else(|| told("AMDUUID").map(|id| format!("GPU-{id}"))),
         model: told("GPUModel"),
-        minor: None,
-        mig: Vec::new(),
         locality: ladder::hwloc(&place, machine),
         bridges: place.bridges,
         root: place.root,
+        ..Gpu::new(address(function), vendor)
     })
 }
 

@@ -14,20 +14,19 @@ fn machine(cpus: u32, gpus: u32) -> Machine {
     let cores = cpus / 2;
     let threads = |first: u32, last: u32| -> CpuSet { (first..last).flat_map(|core| [core, core + cores]).collect() };
     let part = |number: u32, parts: u32| threads(cores * number / parts, cores * (number + 1) / parts);
+    let address =
+        |number: u32| PciAddress { domain: 0, bus: u8::try_from(number * 8).unwrap_or(0), device: 0, function: 0 };
     let gpu = |number: u32| Gpu {
-        pci: PciAddress { domain: 0, bus: u8::try_from(number * 8).unwrap_or(0), device: 0, function: 0 },
-        vendor: Vendor::Nvidia,
         uuid: Some(format!("GPU-00000000-0000-0000-0000-{number:012}")),
         model: Some("NVIDIA H200".into()),
         minor: Some(number),
-        mig: Vec::new(),
         locality: Some(Locality {
             cpus: part(number % 8, 8),
             nodes: [number % 8].into_iter().collect(),
             source: LocalitySource::Hwloc,
         }),
-        bridges: Vec::new(),
         root: Some(format!("pci0000:{:02x}", number * 8)),
+        ..Gpu::new(address(number), Vendor::Nvidia)
     };
     let node = |id| NumaNode { id, cpus: part(id, 8), memory_bytes: Some(96 << 30), gpu_memory: false };
     Machine {

@@ -217,6 +217,23 @@ impl Vendor {
     }
 }
 
+impl Gpu {
+    /// A GPU of which nothing else is known.
+    pub fn new(pci: PciAddress, vendor: Vendor) -> Self {
+        Self {
+            pci,
+            vendor,
+            uuid: None,
+            model: None,
+            minor: None,
+            mig: Vec::new(),
+            locality: None,
+            bridges: Vec::new(),
+            root: None,
+        }
+    }
+}
+
 impl Nic {
     /// The link layer of its active ports, or of all ports when none is active; `None` when they differ or there is none.
     pub fn link_layer(&self) -> Option<LinkLayer> {

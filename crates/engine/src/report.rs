@@ -86,22 +86,16 @@ pub fn columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::{Gpu, Vendor};
+    use crate::machine::Gpu;
+    use crate::machine::testing::gpu;
     use crate::plan::{Memory, RankPlan};
 
     fn machine() -> Machine {
-        let gpu = |bus: u8, model: Option<&str>| Gpu {
-            pci: format!("0000:{bus:02x}:00.0").parse().unwrap(),
-            vendor: Vendor::Nvidia,
-            uuid: None,
+        let of_model = |bus: u8, model: Option<&str>| Gpu {
             model: model.map(str::to_owned),
-            minor: None,
-            mig: Vec::new(),
-            locality: None,
-            bridges: Vec::new(),
-            root: None,
+            ..gpu(&format!("0000:{bus:02x}:00.0"))
         };
-        Machine { gpus: vec![gpu(6, Some("NVIDIA H200")), gpu(0x4e, None)], ..Machine::default() }
+        Machine { gpus: vec![of_model(6, Some("NVIDIA H200")), of_model(0x4e, None)], ..Machine::default() }
     }
 
     fn share(cpus: &str) -> Share {

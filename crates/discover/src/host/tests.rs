@@ -56,7 +56,7 @@ impl Node {
     /// Adds a GPU to hwloc's tree.
     fn in_hwloc(mut self, address: &str, cpus: &str, nodes: &str) -> Self {
         let place = Place { cpus: cpus.parse().unwrap(), nodes: nodes.parse().unwrap(), ..Place::default() };
-        self.shape.machine.gpus.push(nvidia(pci(address)));
+        self.shape.machine.gpus.push(Gpu::new(pci(address), Vendor::Nvidia));
         self.shape.functions.insert(pci(address), place);
         self
     }

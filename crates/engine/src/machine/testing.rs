@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::{Core, Gpu, Locality, LocalitySource, Machine, NumaNode, Package, Vendor};
-use crate::{CpuSet, NodeSet, PciAddress};
+use crate::{CpuSet, NodeSet};
 
 const GIB: u64 = 1 << 30;
 
@@ -69,17 +69,7 @@ impl Shape {
 /// When the text is no PCI address.
 #[expect(clippy::expect_used, reason = "only tests come here, and a wrong address is their mistake")]
 pub fn gpu(pci: &str) -> Gpu {
-    Gpu {
-        pci: pci.parse::<PciAddress>().expect("tests write addresses as sysfs does"),
-        vendor: Vendor::Nvidia,
-        uuid: None,
-        model: None,
-        minor: None,
-        mig: Vec::new(),
-        locality: None,
-        bridges: Vec::new(),
-        root: None,
-    }
+    Gpu::new(pci.parse().expect("tests write addresses as sysfs does"), Vendor::Nvidia)
 }
 
 /// What is near a device that hangs at these nodes.

@@ -1,22 +1,21 @@
 //! A snapshot is read whole or not at all.
 
 use super::*;
-use crate::machine::{Core, Gpu, Locality, LocalitySource, NumaNode, Package, Vendor};
+use crate::machine::testing::gpu;
+use crate::machine::{Core, Gpu, Locality, LocalitySource, NumaNode, Package};
 use crate::testing::TempDir;
 use proptest::prelude::*;
 
 fn machine() -> Machine {
     let cpus = |list: &str| list.parse().unwrap();
     let gpu = Gpu {
-        pci: "0000:4e:00.0".parse().unwrap(),
-        vendor: Vendor::Nvidia,
         uuid: Some("GPU-8932f937-0000-0000-0000-000000000000".into()),
         model: Some("NVIDIA H200 „Ü“".into()),
         minor: Some(3),
-        mig: Vec::new(),
         locality: Some(Locality { cpus: cpus("0-1"), nodes: cpus("8"), source: LocalitySource::Sysfs }),
         bridges: vec!["0000:40:01.0".parse().unwrap()],
         root: Some("pci0000:40".into()),
+        ..gpu("0000:4e:00.0")
     };
     Machine {
         cpus: cpus("0-1,1024"),
