@@ -7,8 +7,7 @@
 use gpu_tune_engine::os::linux::{alone, detach, kill_session};
 use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
 use gpu_tune_engine::spec::SiteConfig;
-use gpu_tune_engine::text::chain;
-use gpu_tune_engine::text::shown_up_to;
+use gpu_tune_engine::text::{chain, shown_up_to};
 use gpu_tune_engine::trusted::{self, TrustError};
 use gpu_tune_engine::{Code, Machine, Notice};
 use std::error::Error;
@@ -65,20 +64,13 @@ pub(crate) fn machine(site: &SiteConfig, asked: bool) -> Result<Machine, Notice>
 fn described(file: &Path) -> Result<Option<Machine>, Notice> {
     let unusable = |error: &dyn Error, help: Option<String>| {
         let message = format!("nothing is known of this node, ranks are not bound: `topology=`: {}", chain(error));
-        with_help(Notice::new(Code::NoMachine, message), help)
+        Notice::new(Code::NoMachine, message).help_if(help)
     };
     let bytes = trusted::read(file, TOPOLOGY_MOST).map_err(|error| unusable(&error, error.help()))?;
     if !snapshot::is_snapshot(&bytes) {
         return Ok(None);
     }
     snapshot::decode(&bytes).map(|(machine, _)| Some(machine)).map_err(|error| unusable(&error, error.help()))
-}
-
-fn with_help(notice: Notice, help: Option<String>) -> Notice {
-    match help {
-        Some(help) => notice.help(help),
-        None => notice,
-    }
 }
 
 /// Whether the snapshot was made from the file of `topology=` as it is now.
@@ -107,10 +99,10 @@ fn discover(site: &SiteConfig) -> Result<(), Notice> {
 /// The command with its words. Nothing of the caller's environment goes with it, and nothing of a user's.
 fn command(site: &SiteConfig, deadline: Duration) -> Result<Command, Notice> {
     trusted::check(&site.command)
-        .map_err(|error| with_help(no_machine(site, &format!("cannot be used: {}", chain(&error))), error.help()))?;
+        .map_err(|error| no_machine(site, &format!("cannot be used: {}", chain(&error))).help_if(error.help()))?;
     if let Some(nvml) = &site.nvml {
         loadable(nvml).map_err(|error| {
-            with_help(no_machine(site, &format!("is not started: `nvml=`: {}", chain(&error))), error.help())
+            no_machine(site, &format!("is not started: `nvml=`: {}", chain(&error))).help_if(error.help())
         })?;
     }
     let mut command = Command::new(&site.command);

@@ -16,13 +16,13 @@ use crate::{discovery, environment, launch};
 use board::Board;
 use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::launch::binders;
+use gpu_tune_engine::launch::rendezvous::{BATCH_STEP, INTERACTIVE_STEP};
 use gpu_tune_engine::os::Os;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Binding, Layout, Mode, Request};
 use gpu_tune_engine::profile::{Catalog, Memlock, Resolved};
 use gpu_tune_engine::spec::{Choice, Lock, SiteConfig, Smt, Spec};
-use gpu_tune_engine::text::chain;
-use gpu_tune_engine::text::shown;
+use gpu_tune_engine::text::{chain, shown};
 use gpu_tune_engine::tune::{Host, Tuned, tune};
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice};
 use std::ffi::OsStr;
@@ -32,10 +32,6 @@ use wish::Wish;
 
 /// Slurm's number of the step that adopts foreign processes (`SLURM_EXTERN_CONT`).
 const EXTERN_STEP: u32 = 0xffff_fffc;
-/// The step of a batch script (`SLURM_BATCH_SCRIPT`).
-const BATCH_STEP: u32 = 0xffff_fffb;
-/// The step of salloc's shell (`SLURM_INTERACTIVE_STEP`).
-const INTERACTIVE_STEP: u32 = 0xffff_fffa;
 
 /// What root read for the step.
 pub(crate) struct Prepared {
@@ -94,11 +90,7 @@ impl Prepared {
 const WITHOUT_TUNING: &str = "the step goes on without tuning";
 
 fn unusable(error: &dyn std::error::Error, help: Option<String>, what_now: &str) -> Notice {
-    let notice = Notice::new(Code::Profile, format!("{}; {what_now}", chain(error)));
-    match help {
-        Some(help) => notice.help(help),
-        None => notice,
-    }
+    Notice::new(Code::Profile, format!("{}; {what_now}", chain(error))).help_if(help)
 }
 
 /// What the tasks of this node work from.

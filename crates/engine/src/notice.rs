@@ -105,8 +105,13 @@ impl Notice {
 
     /// Adds what to do.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
-        self
+    pub fn help(self, help: impl Into<String>) -> Self {
+        self.help_if(Some(help.into()))
+    }
+
+    /// Says what to do, if anybody knows.
+    #[must_use]
+    pub fn help_if(self, help: Option<String>) -> Self {
+        Self { help, ..self }
     }
 }

@@ -10,9 +10,10 @@ use super::hostlist;
 use crate::spec::Rendezvous;
 use crate::{Code, Notice};
 
-/// Slurm's number of the batch step, and of the step of an interactive `salloc` shell (slurm.h).
+/// The step of a batch script (slurm.h: `SLURM_BATCH_SCRIPT`).
 pub const BATCH_STEP: u32 = 0xffff_fffb;
-const INTERACTIVE_STEP: u32 = 0xffff_fffa;
+/// The step of salloc's shell (slurm.h: `SLURM_INTERACTIVE_STEP`).
+pub const INTERACTIVE_STEP: u32 = 0xffff_fffa;
 
 /// Ports from here on lie above those that Linux gives out by itself (32768 to 60999).
 const FIRST_PORT: u64 = 61_000;

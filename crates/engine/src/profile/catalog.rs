@@ -227,11 +227,7 @@ fn with_import((profile, mut findings): (Option<Profile>, Vec<Finding>)) -> (Opt
 }
 
 fn untrusted(error: &TrustError) -> Notice {
-    let notice = Notice::new(Code::Profile, format!("only built-in profiles are used: {}", chain(error)));
-    match error.help() {
-        Some(help) => notice.help(help),
-        None => notice,
-    }
+    Notice::new(Code::Profile, format!("only built-in profiles are used: {}", chain(error))).help_if(error.help())
 }
 
 /// The loop that a line of profiles closes by inheriting `name`, which is already in it.

@@ -122,11 +122,8 @@ impl Catalog {
             facts.gpus.iter().find(|model| !model.is_empty() && !globs.iter().any(|glob| glob.fits_model(model)))?;
         let wanted = globs.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(" or ");
         let message = format!("profile `{name}` is for GPUs {wanted}, and this is `{odd}`");
-        let notice = Notice::new(Code::ProfileGpuMismatch, message);
-        Some(match auto::for_model(self, odd) {
-            Some(other) => notice.help(format!("`{other}` is for such GPUs; `auto` picks by model")),
-            None => notice,
-        })
+        let help = auto::for_model(self, odd).map(|other| format!("`{other}` is for such GPUs; `auto` picks by model"));
+        Some(Notice::new(Code::ProfileGpuMismatch, message).help_if(help))
     }
 }
 
@@ -284,5 +281,5 @@ fn notice(finding: &Finding) -> Notice {
         Kind::Unknown => format!("{finding}: ignored"),
         Kind::Error | Kind::Warning => finding.to_string(),
     };
-    Notice { help: finding.help.clone(), ..Notice::new(Code::Profile, message) }
+    Notice::new(Code::Profile, message).help_if(finding.help.clone())
 }

@@ -8,6 +8,7 @@
 //! it, which 22.05's linuxproc does not list.
 
 use crate::proc::{Environ, Proc};
+use gpu_tune_engine::launch::rendezvous::INTERACTIVE_STEP;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
@@ -124,11 +125,11 @@ fn of_title(title: &str) -> Option<Origin> {
     Some(Origin { job: job.to_owned(), step: number(step), task: None })
 }
 
-/// The step as its tasks have it in SLURM_STEP_ID (slurm.h: `SLURM_INTERACTIVE_STEP`); a batch script has none.
+/// The step as its tasks have it in SLURM_STEP_ID; a batch script has none.
 fn number(step: &str) -> String {
     match step {
         "batch" => String::new(),
-        "interactive" => "4294967290".to_owned(),
+        "interactive" => INTERACTIVE_STEP.to_string(),
         other => other.to_owned(),
     }
 }
