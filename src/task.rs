@@ -13,7 +13,7 @@ use crate::{devices, logging, telling, trace};
 use gpu_tune_engine::apply::{Outcome, apply};
 use gpu_tune_engine::os::Os;
 use gpu_tune_engine::os::linux::{Linux, end_now, set_memlock};
-use gpu_tune_engine::plan::{self, Layout, TaskPlan};
+use gpu_tune_engine::plan::{self, Layout, TaskPlan, visible};
 use gpu_tune_engine::profile::Memlock;
 use gpu_tune_engine::spec::CpuPolicy;
 use gpu_tune_engine::{Code, CpuSet, Notice};
@@ -107,7 +107,7 @@ impl<'a> Task<'a> {
     fn own(&mut self) -> Own {
         let step = self.step;
         let (machine, gpus) = (&step.machine, &step.request.gpus);
-        let list = self.handle.getenv_text(own::variable(machine, gpus));
+        let list = self.handle.getenv_text(visible::variable(machine, gpus));
         let (own, notices) =
             own::find(list.as_deref(), machine, gpus, || devices::may_open(machine, gpus, step.namespace.as_ref()));
         self.notices.extend(notices);

@@ -16,9 +16,8 @@ const CONTAINER: [&str; 3] = [
 
 /// Reads them. A batch script's nodes are unknown to Slurm's hook; the script itself runs on one.
 pub(super) fn read(handle: &Handle<'_>, machine: &Machine, gpus: &[usize], tasks: u32) -> Facts {
-    let model = |gpu: &usize| machine.gpus.get(*gpu).and_then(|gpu| gpu.model.clone()).unwrap_or_default();
     Facts {
-        gpus: gpus.iter().map(model).collect(),
+        gpus: machine.models(gpus),
         nodes: Some(handle.nodes().unwrap_or(1)),
         tasks_per_node: Some(tasks),
         link_layers: machine.nics.iter().filter(|nic| nic.active()).filter_map(Nic::link_layer).collect(),

@@ -5,7 +5,6 @@
 //! may name a neighbour's GPU: only the devices themselves tell. Without it, indices are those of the node.
 #![forbid(unsafe_code)]
 
-use gpu_tune_engine::machine::Vendor;
 use gpu_tune_engine::plan::visible;
 use gpu_tune_engine::{Code, Machine, Notice};
 
@@ -26,15 +25,6 @@ pub(crate) fn of_step(numbers: &str, machine: &Machine) -> Option<Vec<usize>> {
     let counted: Vec<usize> = counted.collect();
     let number = |text: &str| text.trim().parse::<usize>().ok().and_then(|number| counted.get(number).copied());
     numbers.split(',').map(number).collect()
-}
-
-/// The variable in which the runtime of the step's GPUs looks.
-pub(crate) fn variable(machine: &Machine, step: &[usize]) -> &'static str {
-    let first = step.first().and_then(|&gpu| machine.gpus.get(gpu));
-    match first.map(|gpu| gpu.vendor) {
-        Some(Vendor::Amd) => "ROCR_VISIBLE_DEVICES",
-        _ => "CUDA_VISIBLE_DEVICES",
-    }
 }
 
 /// A task's GPUs. `list` is the variable's text, `may_open` tells of one of the step's GPUs whether the task may open it, or
@@ -120,7 +110,7 @@ pub(crate) fn listed(devices_list: &str, minors: &[u32]) -> Option<Vec<bool>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpu_tune_engine::machine::{Gpu, MigDevice};
+    use gpu_tune_engine::machine::{Gpu, MigDevice, Vendor};
 
     fn machine(gpus: u8) -> Machine {
         let gpu = |bus: u8| Gpu {

@@ -37,10 +37,9 @@ pub fn refused(error: ProfileError) -> CliError {
 
 /// What conditions may ask. A file does not tell the architecture.
 pub fn facts(replayed: bool, machine: &Machine, gpus: &[usize], nodes: u32, tasks: u32) -> Facts {
-    let model = |gpu: &usize| machine.gpus.get(*gpu).and_then(|gpu| gpu.model.clone()).unwrap_or_default();
     let arch = if replayed { "" } else { std::env::consts::ARCH };
     Facts {
-        gpus: gpus.iter().map(model).collect(),
+        gpus: machine.models(gpus),
         nodes: Some(nodes),
         tasks_per_node: Some(tasks),
         arch: arch.to_owned(),

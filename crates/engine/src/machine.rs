@@ -250,9 +250,10 @@ impl Nic {
 }
 
 impl Machine {
-    /// The NUMA node that the kernel counts `cpu` to.
-    pub fn node_of(&self, cpu: u32) -> Option<&NumaNode> {
-        self.numa.iter().find(|node| node.cpus.contains(cpu))
+    /// The product names of these GPUs; an empty one where it is unknown.
+    pub fn models(&self, gpus: &[usize]) -> Vec<String> {
+        let model = |&gpu: &usize| self.gpus.get(gpu).and_then(|gpu| gpu.model.clone()).unwrap_or_default();
+        gpus.iter().map(model).collect()
     }
 
     /// The NUMA nodes that the kernel counts any of `cpus` to.

@@ -4,9 +4,18 @@
 //! MIG names (`MIG-GPU-<uuid>/<gi>/<ci>`). A MIG device stands for its GPU.
 #![forbid(unsafe_code)]
 
-use crate::machine::Gpu;
+use crate::machine::{Gpu, Vendor};
 use crate::text::shown;
 use crate::{Code, Machine, Notice};
+
+/// The variable in which the runtime of these GPUs (indices into [`Machine::gpus`]) looks for its list.
+pub fn variable(machine: &Machine, gpus: &[usize]) -> &'static str {
+    let first = gpus.first().and_then(|&gpu| machine.gpus.get(gpu));
+    match first.map(|gpu| gpu.vendor) {
+        Some(Vendor::Amd) => "ROCR_VISIBLE_DEVICES",
+        Some(Vendor::Nvidia) | None => "CUDA_VISIBLE_DEVICES",
+    }
+}
 
 /// Positions in `step_gpus` (which holds indices into [`Machine::gpus`]) in the list's order.
 ///

@@ -9,7 +9,6 @@ use gpu_tune_engine::launch::command::{self, Command};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::launch::ours::{Change, undo};
 use gpu_tune_engine::launch::{binders, plan_text, rendezvous};
-use gpu_tune_engine::machine::Vendor;
 use gpu_tune_engine::os::Os as _;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Share, TaskPlan, visible};
@@ -101,9 +100,8 @@ impl Surroundings {
     }
 
     fn facts(&self, machine: &Machine, gpus: &[usize]) -> Facts {
-        let model = |gpu: &usize| machine.gpus.get(*gpu).and_then(|gpu| gpu.model.clone()).unwrap_or_default();
         Facts {
-            gpus: gpus.iter().map(model).collect(),
+            gpus: machine.models(gpus),
             nodes: self.nodes,
             tasks_per_node: Some(self.local.map_or(1, |local| local.size.unwrap_or(to_u32(gpus.len())))),
             container: self.in_container(),
@@ -136,7 +134,7 @@ fn machine(args: &Args, surroundings: &Surroundings, notices: &mut Vec<Notice>) 
         }
         Err(error) => {
             let message = format!("only the environment is tuned: {error}");
-            notices.push(Notice { help: error.help().map(str::to_owned), ..Notice::new(Code::NoMachine, message) });
+            notices.push(Notice::new(Code::NoMachine, message).help_if(error.help().map(str::to_owned)));
             (Machine::default(), Gpus::default())
         }
     }
@@ -148,12 +146,7 @@ fn gpus(machine: &Machine, surroundings: &Surroundings, notices: &mut Vec<Notice
     let named = machine.gpus.iter().any(|gpu| gpu.uuid.is_some());
     let usable = machine.gpus.iter().enumerate().filter(|(_, gpu)| !named || gpu.uuid.is_some());
     let all: Vec<usize> = usable.map(|(at, _)| at).collect();
-    let first = all.first().and_then(|gpu| machine.gpus.get(*gpu));
-    let variable = match first.map(|gpu| gpu.vendor) {
-        Some(Vendor::Amd) => "ROCR_VISIBLE_DEVICES",
-        Some(Vendor::Nvidia) | None => "CUDA_VISIBLE_DEVICES",
-    };
-    let Some(list) = surroundings.var(variable) else { return Gpus { own: all.clone(), all } };
+    let Some(list) = surroundings.var(visible::variable(machine, &all)) else { return Gpus { own: all.clone(), all } };
     let (positions, told) = visible::resolve(&list.to_string_lossy(), machine, &all);
     notices.extend(told);
     let own = positions.iter().filter_map(|position| all.get(*position).copied()).collect();
