@@ -40,10 +40,8 @@ pub(crate) fn of_cores(list: &str, machine: &Machine) -> Option<CpuSet> {
     if cores.is_empty() {
         return None;
     }
-    let pus =
-        |core: u32| usize::try_from(core).ok().and_then(|core| machine.cores.get(core)).map(|core| core.pus.clone());
-    let sets: Option<Vec<CpuSet>> = cores.iter().map(pus).collect();
-    sets.map(|sets| union(&sets))
+    let known = |core: u32| usize::try_from(core).is_ok_and(|core| core < machine.cores.len());
+    cores.iter().all(known).then(|| machine.cpus_of_cores(&cores))
 }
 
 #[cfg(test)]

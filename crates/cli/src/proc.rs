@@ -1,6 +1,6 @@
 //! What the kernel tells about other processes, below a root that tests replace by a tree of their own.
 
-use gpu_tune_engine::{CpuSet, NodeSet};
+use gpu_tune_engine::CpuSet;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -37,12 +37,7 @@ pub struct Memory {
 }
 
 impl Proc {
-    /// The kernel's own.
-    pub fn host() -> Self {
-        Self::at("/proc")
-    }
-
-    /// One below another root.
+    /// The one at this place: `/proc`, or a copy.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -108,12 +103,6 @@ impl Proc {
             Some(Thread { tid, name: field(&status, "Name").unwrap_or_default().to_owned(), cpus })
         };
         Ok(numbers(&folder).into_iter().filter_map(read).collect())
-    }
-
-    /// The NUMA nodes that its memory may come from.
-    pub fn mems_allowed(&self, pid: u32) -> Option<NodeSet> {
-        let status = fs::read_to_string(self.file(pid, "status")).ok()?;
-        field(&status, "Mems_allowed_list")?.parse().ok()
     }
 
     /// Its memory policy and where its memory is. Kernels without NUMA have no such file.
@@ -205,7 +194,7 @@ mod tests {
 
     #[test]
     fn this_process_can_be_read() {
-        let (proc, pid) = (Proc::host(), std::process::id());
+        let (proc, pid) = (Proc::at("/proc"), std::process::id());
         assert!(proc.pids().contains(&pid));
         assert!(proc.threads(pid).unwrap().iter().any(|thread| thread.tid == pid && !thread.cpus.is_empty()));
         assert_eq!(proc.environ(pid).unwrap().contains_key("PATH"), std::env::var_os("PATH").is_some());

@@ -27,11 +27,6 @@ impl Style {
         Self { on: wanted && able && io::stdout().is_terminal() }
     }
 
-    /// Text as it is.
-    pub fn plain() -> Self {
-        Self { on: false }
-    }
-
     /// Names that the eye looks for.
     pub fn bold(self, text: impl Display) -> String {
         self.sgr("1", text)

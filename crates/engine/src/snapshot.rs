@@ -72,11 +72,6 @@ pub enum SnapshotError {
 }
 
 impl SnapshotError {
-    /// Whether discovery would mend it: it is missing, old or broken, and nobody else's.
-    pub fn is_curable(&self) -> bool {
-        !matches!(self, Self::Untrusted(_) | Self::Write { .. })
-    }
-
     /// What to do about it.
     pub fn help(&self) -> Option<String> {
         match self {
