@@ -1,6 +1,7 @@
 //! Keeps panics inside: one that crossed into Slurm's C code would abort srun, slurmd or slurmstepd.
 #![forbid(unsafe_code)]
 
+use gpu_tune_engine::text::panic_words;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind, set_hook};
 use std::sync::{Mutex, Once};
 
@@ -34,9 +35,7 @@ pub(crate) fn run<T>(hook: &'static str, work: impl FnOnce() -> T) -> Result<T, 
 }
 
 fn remember(info: &PanicHookInfo<'_>) {
-    let payload = info.payload();
-    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    let said = text.unwrap_or("panic");
+    let said = panic_words(info.payload()).unwrap_or("panic");
     let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();
     if let Ok(mut latest) = LATEST.try_lock() {
         *latest = Some(format!("{said}{place}"));

@@ -2,6 +2,7 @@
 
 use crate::shape::{self, Shape};
 use crate::{DiscoverError, quiet};
+use gpu_tune_engine::text::panic_words;
 use gpu_tune_engine::{Code, Machine, Notice};
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
 use std::error::Error;
@@ -75,6 +76,5 @@ pub(crate) fn complaints(subject: &str, printed: &str) -> Vec<Notice> {
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap_or("an internal error").lines().next().unwrap_or_default().to_owned()
+    panic_words(panic).unwrap_or("an internal error").lines().next().unwrap_or_default().to_owned()
 }

@@ -15,6 +15,11 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// What a panic said, if it said it in words.
+pub fn panic_words(payload: &(dyn std::any::Any + Send)) -> Option<&str> {
+    payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
 /// Somebody's text as a message may quote it: cut to 64 characters, control characters escaped, so that a hostile text can
 /// neither flood a log nor play with a terminal.
 pub fn shown(text: &str) -> String {
