@@ -9,8 +9,8 @@ use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::plan::TaskPlan;
 use gpu_tune_engine::profile::Skipped;
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{Code, CpuSet, Notice, text};
-use std::ffi::OsStr;
+use gpu_tune_engine::text::shown_up_to;
+use gpu_tune_engine::{Code, CpuSet, Notice, report};
 use std::path::Path;
 
 /// Longest value that the table shows.
@@ -66,24 +66,24 @@ impl Plan {
     pub(crate) fn lines(&self, handle: &Handle<'_>, step: &Step, task: &TaskPlan) -> Vec<String> {
         let values = RankValues::of(&step.machine, &step.request.cpus, task);
         let peers = step.launch.rendezvous(handle, step, task).set;
-        let peers = peers.into_iter().map(|(name, value)| (format!("{name}={value}"), "rendezvous".to_owned()));
+        let peers = peers.into_iter().map(|(name, value)| [format!("{name}={value}"), "rendezvous".to_owned()]);
         let skipped = self.skipped.iter();
         let skipped =
-            skipped.map(|rule| (format!("{} not set", rule.name), format!("{} ({})", rule.reason, rule.origin)));
+            skipped.map(|rule| [format!("{} not set", rule.name), format!("{} ({})", rule.reason, rule.origin)]);
         let rows = self.decisions.iter().map(|decision| row(decision, &values)).chain(skipped).chain(peers);
-        let rows: Vec<(String, String)> = rows.collect();
-        let width = rows.iter().map(|(what, _)| what.chars().count()).max().unwrap_or(0);
-        rows.iter().map(|(what, why)| format!("{what:<width$}  {why}")).collect()
+        report::columns(&rows.collect::<Vec<_>>())
     }
 }
 
-fn row(decision: &Decision, values: &RankValues) -> (String, String) {
+fn row(decision: &Decision, values: &RankValues) -> [String; 2] {
     let name = &decision.name;
     let what = match decision.for_rank(values, None) {
-        Change::Set(value) | Change::Restore(value) => format!("{name}={}", shown(&value)),
+        Change::Set(value) | Change::Restore(value) => {
+            format!("{name}={}", shown_up_to(&value.to_string_lossy(), SHOWN))
+        }
         Change::Unset => format!("{name} unset"),
         Change::Nothing => format!("{name} untouched"),
-        Change::LeftOut(reason) => return (format!("{name} left out"), reason),
+        Change::LeftOut(reason) => return [format!("{name} left out"), reason],
     };
     let kept = matches!(decision.outcome, Outcome::Keep(_) | Outcome::Leave);
     let origin = format!("{} {}", decision.action.word(), decision.origin);
@@ -92,12 +92,7 @@ fn row(decision: &Decision, values: &RankValues) -> (String, String) {
         (false, true) => origin,
         (false, false) => format!("{origin}; {}", decision.reason),
     };
-    (what, why)
-}
-
-fn shown(value: &OsStr) -> String {
-    let value = text::shown(&value.to_string_lossy());
-    if value.chars().count() <= SHOWN { value } else { value.chars().take(SHOWN).chain(['…']).collect() }
+    [what, why]
 }
 
 /// The host's settings of NCCL, if root alone can have written it: its values are set in containers.

@@ -5,8 +5,8 @@
 //! page, half a file) and the commonest ways to crash are found here, with the line; `apart` is for all others.
 
 use crate::DiscoverError;
-use gpu_tune_engine::Machine;
-use gpu_tune_engine::snapshot;
+use gpu_tune_engine::text::shown;
+use gpu_tune_engine::{Machine, snapshot};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -232,11 +232,6 @@ fn tag(inside: &str, at: usize) -> Tag<'_> {
 
 fn line_at(bytes: &[u8], at: usize) -> usize {
     1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count()
-}
-
-/// What an error quotes of somebody's file.
-fn shown(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Sets of CPU numbers and of NUMA node numbers, in Linux's list notation.
 #![forbid(unsafe_code)]
 
+use crate::text::shown;
 use roaring::RoaringBitmap;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
@@ -186,11 +187,6 @@ fn number(text: &str, item: &str) -> Result<u32, BadList> {
         Ok(id) if id <= MAX_ID => Ok(id),
         _ => Err(BadList::TooBig(shown(item))),
     }
-}
-
-/// What an error quotes of somebody's text.
-fn shown(item: &str) -> String {
-    item.chars().take(40).collect()
 }
 
 impl serde::Serialize for IdSet {

@@ -1,6 +1,7 @@
 //! PCI addresses, in every spelling that the sources of gpu-tune use.
 #![forbid(unsafe_code)]
 
+use crate::text::shown;
 use std::fmt;
 use std::str::FromStr;
 
@@ -41,7 +42,7 @@ impl FromStr for PciAddress {
     /// Takes what sysfs and hwloc write (`0000:4e:00.0`), what NVML writes (`00000000:4E:00.0`), and the short form
     /// without a domain (`4e:00.0`).
     fn from_str(text: &str) -> Result<Self, BadPciAddress> {
-        parse(text).ok_or_else(|| BadPciAddress(text.chars().take(40).collect()))
+        parse(text).ok_or_else(|| BadPciAddress(shown(text)))
     }
 }
 

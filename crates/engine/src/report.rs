@@ -72,7 +72,7 @@ pub fn shortened(cpus: &CpuSet, room: usize) -> String {
     text.get(..cut).unwrap_or_default().to_owned() + &end
 }
 
-/// Rows as left-aligned columns, the first row being the heading. Nothing stands behind the last column.
+/// Rows as left-aligned columns. Nothing stands behind the last one.
 pub fn columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();

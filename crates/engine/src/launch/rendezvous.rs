@@ -8,6 +8,7 @@
 use super::command::Command;
 use super::hostlist;
 use crate::spec::Rendezvous;
+use crate::text::shown;
 use crate::{Code, Notice};
 
 /// The step of a batch script (slurm.h: `SLURM_BATCH_SCRIPT`).
@@ -177,9 +178,8 @@ fn refused(why: &str, help: &str) -> Decision {
 }
 
 fn unknown_host(hosts: &str) -> Decision {
-    let shown: String = hosts.chars().take(60).collect();
     refused(
-        &format!("no host name was found in `{shown}`"),
+        &format!("no host name was found in `{}`", shown(hosts)),
         "set `MASTER_ADDR`, or torchrun's `--master-addr`, yourself",
     )
 }
