@@ -7,7 +7,8 @@
 
 use crate::files;
 use crate::own::{self, Hooks};
-use crate::slurm::{Cluster, Setup, machine};
+use crate::slurm::discovery::nvml;
+use crate::slurm::{Cluster, Setup};
 use crate::stats::{Ratio, median};
 use crate::whole::{self, Whole};
 use std::path::{Path, PathBuf};
@@ -157,19 +158,6 @@ pub(crate) fn run(rounds: usize) -> Option<Steps> {
     Some(Steps { series, skipped, hooks, whole, opened })
 }
 
-/// What a stand-in NVML tells of two GPUs, each near a CPU that Slurm would not choose.
-fn nvml() -> String {
-    let cpus = machine::online();
-    let gpu = |number: u32, cpu: Option<u32>| {
-        format!(
-            r#"{{ "pci": "00000000:4{number}:00.0", "uuid": "GPU-{number}", "model": "NVIDIA H200", "minor": {number},
-                 "cpus": "{}", "nodes": "0" }}"#,
-            cpu.unwrap_or(0)
-        )
-    };
-    format!(r#"{{ "driver": "550.54.15", "gpus": [{}, {}] }}"#, gpu(0, cpus.last()), gpu(1, cpus.first()))
-}
-
 /// A step's shape. One task has both CPUs, so that the ones near its GPU are among them: a step that is warned about is no step that
 /// runs as it should.
 pub(crate) fn width(tasks: u32) -> [String; 3] {
@@ -212,7 +200,7 @@ impl<'a> Bench<'a> {
         }
         if kind.forget {
             // Not there: the step before did not get one either.
-            let _ = std::fs::remove_file(self.cluster.state_dir().join("machine.snapshot"));
+            self.cluster.forget_snapshot();
         }
     }
 

@@ -7,7 +7,6 @@ mod slurm;
 use slurm::place::Place;
 use slurm::{Cluster, Setup, plugin};
 use std::path::PathBuf;
-use std::process::Command;
 
 const BEGIN: &str = "/no-such-file/task_init-begins";
 const END: &str = "/no-such-file/task_init-ended";
@@ -40,8 +39,7 @@ fn a_rank_is_selected_for_and_bound_with_two_system_calls_and_nothing_else_is_to
 #[test]
 fn a_launcher_is_looked_for_its_shim_and_nothing_else_is_touched() {
     let Some(traced) = Traced::start(Setup::default()) else { return };
-    let torchrun = traced.cluster.place.write("bin/torchrun", "#!/bin/sh\n").display().to_string();
-    Command::new("chmod").arg("755").arg(traced.cluster.place.outside("bin/torchrun")).status().unwrap();
+    let torchrun = traced.cluster.place.script("bin/torchrun", "").display().to_string();
     let tasks = traced.calls(&["-n1", "-c2", "--gpus=2", "--gpu-tune=h200", &torchrun]);
     assert_eq!(tasks.len(), 1);
     // Alone on its node it keeps all memory; its ranks are bound by the shim.

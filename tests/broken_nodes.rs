@@ -16,18 +16,7 @@ const STEP: [&str; 5] = ["-wn1", "-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=
 
 #[track_caller]
 fn bound(out: &Output) {
-    let masks: Vec<String> = out.witnesses().iter().map(|task| task.cpus.clone()).collect();
-    assert_eq!((masks.as_slice(), out.stderr.as_str()), (["1".to_owned(), "0".to_owned()].as_slice(), ""));
-}
-
-/// The job ran with its environment but unbound, and the user was told once.
-#[track_caller]
-fn only_environment(out: &Output, told: &str) {
-    for task in out.witnesses() {
-        assert_eq!((task.var("NCCL_DEBUG"), task.policy), (Some("WARN"), 0));
-    }
-    assert_eq!(out.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", out.stderr);
-    assert!(out.stderr.contains(told), "{}", out.stderr);
+    assert_eq!((out.masks().as_slice(), out.stderr.as_str()), (["1".to_owned(), "0".to_owned()].as_slice(), ""));
 }
 
 /// A file system of its own on the state directory, as the first node's slurmd sees it; it goes away with this value, also when a
@@ -113,11 +102,11 @@ fn a_snapshot_of_another_boot_is_made_anew(cluster: &Cluster) {
 fn a_full_or_read_only_state_directory_costs_the_binding_only(cluster: &Cluster) {
     let Some(state) = Mounted::on_state(cluster, "size=4k,mode=755") else { return };
     std::fs::write(state.dir().join("full"), [0; 4096]).unwrap();
-    only_environment(&cluster.probe(&STEP, &[]).fine(), "No space left on device");
+    cluster.probe(&STEP, &[]).fine().only_environment("No space left on device");
     assert_eq!(names(&state.dir()), ["full"], "half a file is left");
     drop(state);
     let Some(_state) = Mounted::on_state(cluster, "ro,mode=755") else { return };
-    only_environment(&cluster.probe(&STEP, &[]).fine(), "Read-only file system");
+    cluster.probe(&STEP, &[]).fine().only_environment("Read-only file system");
 }
 
 fn nvml_may_be_missing_broken_or_silent(cluster: &Cluster) {
@@ -136,12 +125,12 @@ fn nvml_may_be_missing_broken_or_silent(cluster: &Cluster) {
         cluster.forget_snapshot();
         std::fs::remove_file(&library).unwrap();
         broken.into_iter().for_each(|bytes| std::fs::write(&library, bytes).unwrap());
-        only_environment(&cluster.probe(&STEP, &[]).fine(), told);
+        cluster.probe(&STEP, &[]).fine().only_environment(told);
     }
     std::fs::write(&library, &good).unwrap();
     cluster.forget_snapshot();
     cluster.place.write("lib/libnvidia-ml.so.1.json", r#"{ "hang": "nvmlInit_v2", "gpus": [] }"#);
-    only_environment(&cluster.probe(&STEP, &[]).fine(), told);
+    cluster.probe(&STEP, &[]).fine().only_environment(told);
     cluster.place.write("lib/libnvidia-ml.so.1.json", NVML);
     cluster.forget_snapshot();
     bound(&cluster.probe(&STEP, &[]).fine());
@@ -158,12 +147,12 @@ fn a_node_without_sys_runs_jobs(cluster: &Cluster) {
 
 fn what_discovery_started_dies_with_it(cluster: &Cluster) {
     cluster.command_is("sleep 4321 & sleep 4321");
-    only_environment(&cluster.probe(&STEP, &[]).fine(), "did not end within 3 s");
+    cluster.probe(&STEP, &[]).fine().only_environment("did not end within 3 s");
     let left = Command::new("pgrep").args(["-f", "^sleep 4321"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&left.stdout), "");
     // Whoever ends in time may leave somebody behind who keeps its standard error.
     cluster.command_is("echo broken >&2; sleep 6 & exit 1");
-    only_environment(&cluster.probe(&STEP, &[]).fine(), "ended with exit status: 1: broken");
+    cluster.probe(&STEP, &[]).fine().only_environment("ended with exit status: 1: broken");
 }
 
 fn a_command_that_keeps_talking_is_not_listened_to_for_ever(cluster: &Cluster) {
@@ -171,7 +160,7 @@ fn a_command_that_keeps_talking_is_not_listened_to_for_ever(cluster: &Cluster) {
         "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '%0200d\\033[31m%%s%%n\\n' $i >&2; done; exit 1",
     );
     let out = cluster.probe(&STEP, &[]).fine();
-    only_environment(&out, "ended with exit status: 1: 0000");
+    out.only_environment("ended with exit status: 1: 0000");
     assert!(!out.stderr.contains('\x1b') && out.stderr.len() < 2000, "{}", out.stderr);
 }
 
@@ -181,7 +170,7 @@ fn a_library_that_others_could_have_written_is_not_loaded(cluster: &Cluster) {
     let library = cluster.place.outside("lib/libnvidia-ml.so.1");
     std::fs::set_permissions(&library, std::fs::Permissions::from_mode(0o777)).unwrap();
     cluster.forget_snapshot();
-    only_environment(&cluster.probe(&STEP, &[]).fine(), "can be written by others (mode 0777)");
+    cluster.probe(&STEP, &[]).fine().only_environment("can be written by others (mode 0777)");
     std::fs::set_permissions(&library, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 

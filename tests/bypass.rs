@@ -4,11 +4,9 @@
 
 mod slurm;
 
-use slurm::run::Output;
+use slurm::run::{OPTION, Output};
 use slurm::{Cluster, Setup};
 
-/// How Slurm hands the option on; whoever sets it himself passes srun's own check.
-const OPTION: &str = "SLURM_SPANK__SLURM_SPANK_OPTION_gpu_tune_gpu_tune";
 const WORDS: &str = "default=h200 allow=h200 lock=off,env,bind,mem,dry-run";
 
 /// So many tasks ran, each tuned as the site's default says.

@@ -4,7 +4,6 @@
 
 mod slurm;
 
-use slurm::run::Output;
 use slurm::{Cluster, Setup, plugin};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,10 +51,6 @@ impl Drop for Cpuset {
     }
 }
 
-fn masks(out: &Output) -> Vec<String> {
-    out.witnesses().iter().map(|task| task.cpus.clone()).collect()
-}
-
 #[test]
 fn a_daemon_in_a_narrow_cpuset_starts_steps_on_the_cpus_that_it_has() {
     let Some(narrow) = Cpuset::new("daemon", "0") else { return };
@@ -64,7 +59,7 @@ fn a_daemon_in_a_narrow_cpuset_starts_steps_on_the_cpus_that_it_has() {
     let setup = Setup::default().task_plugin("task/none").daemon_prefix(&["sh", "-c", &enter, "sh"]);
     let Some(mut cluster) = Cluster::start(setup) else { return };
     let out = cluster.probe(&STEP, &[]).fine();
-    assert_eq!(masks(&out), ["0", "0"], "{}", out.stderr);
+    assert_eq!(out.masks(), ["0", "0"], "{}", out.stderr);
     assert_eq!(out.witnesses()[0].var("NCCL_DEBUG"), Some("WARN"));
     assert_eq!(out.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", out.stderr);
     assert!(out.stderr.contains("have a single CPU 0: nothing is bound"), "{}", out.stderr);
@@ -81,12 +76,12 @@ fn a_task_that_is_moved_into_another_cpuset_before_us_starts_there() {
     // The step owns both cores, one is left.
     cluster.plugins(|setup| setup.other_plugins.0 = line(&first));
     let out = cluster.probe(&["-n1", "-c2", "--gpus=1", "--gpu-tune=h200"], &[]).fine();
-    assert_eq!((masks(&out), out.witnesses()[0].policy), (vec!["0".to_owned()], 1), "{}", out.stderr);
+    assert_eq!((out.masks(), out.witnesses()[0].policy), (vec!["0".to_owned()], 1), "{}", out.stderr);
     // The step owns core 0 alone, and may not run there any more: the kernel refuses.
     let one = ["-n1", "-c1", "--gpus=1", "--gpu-tune=h200"];
     cluster.plugins(|setup| setup.other_plugins.0 = line(&second));
     let out = cluster.probe(&one, &[]).fine();
-    assert_eq!((masks(&out), out.witnesses()[0].var("NCCL_DEBUG")), (vec!["1".to_owned()], Some("WARN")));
+    assert_eq!((out.masks(), out.witnesses()[0].var("NCCL_DEBUG")), (vec!["1".to_owned()], Some("WARN")));
     let told = "task 0: cannot bind to CPUs 0: sched_setaffinity: Invalid argument";
     assert_eq!(out.stderr.matches(told).count(), 1, "{}", out.stderr);
     assert!(out.stderr.contains("help: the cpuset of the step changed"), "{}", out.stderr);

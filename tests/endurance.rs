@@ -3,6 +3,7 @@
 
 mod slurm;
 
+use gpu_tune_engine::snapshot;
 use slurm::discovery::NVML;
 use slurm::{Cluster, Setup};
 use std::path::Path;
@@ -41,7 +42,7 @@ fn many_short_steps_leave_nothing_behind() {
     salloc(&script);
     assert!(files() <= before + 2, "{before} open files before, {} after", files());
     assert_eq!(children(), "", "slurmd has children that nobody waits for");
-    assert_eq!(cluster.state_files(), ["machine.snapshot"]);
+    assert_eq!(cluster.state_files(), [snapshot::FILE_NAME]);
     cluster.check_alive();
 }
 
@@ -65,8 +66,7 @@ fn two_slurmd_on_one_host_tune_both_nodes_and_tell_about_each() {
     let Some(mut cluster) = Cluster::start(Setup::default().nodes(2)) else { return };
     let words = ["-N2", "-n4", "-c1", "--gpus-per-task=1", "--gpu-tune=h200,verbose"];
     let out = cluster.probe(&words, &[]).fine();
-    let masks: Vec<String> = out.witnesses().iter().map(|task| task.cpus.clone()).collect();
-    assert_eq!(masks, ["1", "0", "1", "0"]);
+    assert_eq!(out.masks(), ["1", "0", "1", "0"]);
     for node in ["node n1:", "node n2:"] {
         assert_eq!(out.stderr.matches(node).count(), 1, "one table for each node: {}", out.stderr);
     }

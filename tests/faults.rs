@@ -4,26 +4,13 @@
 
 mod slurm;
 
+use gpu_tune_engine::snapshot;
 use slurm::discovery::NVML;
 use slurm::run::Output;
 use slurm::{Cluster, Setup, artifacts};
 use std::os::unix::fs::PermissionsExt;
 
 const STEP: [&str; 4] = ["-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200"];
-
-fn masks(out: &Output) -> Vec<String> {
-    out.witnesses().iter().map(|task| task.cpus.clone()).collect()
-}
-
-/// The job ran with its environment but unbound, and the user was told once.
-#[track_caller]
-fn only_environment(out: &Output, told: &str) {
-    for task in out.witnesses() {
-        assert_eq!((task.var("NCCL_DEBUG"), task.policy), (Some("WARN"), 0));
-    }
-    assert_eq!(out.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", out.stderr);
-    assert!(out.stderr.contains(told), "{}", out.stderr);
-}
 
 #[test]
 fn a_panic_in_any_hook_is_caught_and_the_job_goes_on() {
@@ -45,7 +32,7 @@ fn a_panic_in_any_hook_is_caught_and_the_job_goes_on() {
         assert_eq!(out.witnesses().len(), 2, "in srun: {hook}");
     }
     let fine = cluster.probe(&STEP, &[]).fine();
-    assert_eq!(masks(&fine), ["1", "0"], "nothing is left of it");
+    assert_eq!(fine.masks(), ["1", "0"], "nothing is left of it");
     assert_eq!(fine.stderr, "");
     with_strict_a_panic_ends_the_job_and_not_the_node(&mut cluster);
 }
@@ -69,7 +56,7 @@ fn slurmd_has_the_snapshot_made_and_steps_use_what_nvml_told() {
     let Some(mut cluster) = Cluster::start(Setup::default().discovered(NVML)) else { return };
     cluster.wait_for_snapshot();
     let out = cluster.probe(&[&STEP[..3], &["--gpu-tune=h200,verbose"]].concat(), &[]).fine();
-    assert_eq!(masks(&out), ["1", "0"], "{}", out.stderr);
+    assert_eq!(out.masks(), ["1", "0"], "{}", out.stderr);
     assert!(out.stderr.contains("0000:4e:00.0") && out.stderr.contains("0000:4f:00.0"), "{}", out.stderr);
     cluster.check_alive();
 }
@@ -78,7 +65,7 @@ fn slurmd_has_the_snapshot_made_and_steps_use_what_nvml_told() {
 fn a_missing_or_damaged_or_foreign_snapshot_is_made_anew_by_the_step() {
     let Some(cluster) = Cluster::start(Setup::default().discovered(NVML)) else { return };
     cluster.wait_for_snapshot();
-    let file = cluster.state_dir().join("machine.snapshot");
+    let file = cluster.state_dir().join(snapshot::FILE_NAME);
     let good = std::fs::read(&file).unwrap();
     let damages: [(&str, &dyn Fn()); 4] = [
         ("missing", &|| std::fs::remove_file(&file).unwrap()),
@@ -89,7 +76,7 @@ fn a_missing_or_damaged_or_foreign_snapshot_is_made_anew_by_the_step() {
     for (name, damage) in damages {
         damage();
         let out = cluster.probe(&STEP, &[]).fine();
-        assert_eq!((masks(&out), out.stderr.as_str()), (vec!["1".to_owned(), "0".to_owned()], ""), "{name}");
+        assert_eq!((out.masks(), out.stderr.as_str()), (vec!["1".to_owned(), "0".to_owned()], ""), "{name}");
     }
 }
 
@@ -105,12 +92,12 @@ fn discovery_that_fails_costs_the_binding_only() {
     ];
     for (script, told) in cases {
         cluster.command_is(script);
-        only_environment(&cluster.probe(&STEP, &[]).fine(), told);
+        cluster.probe(&STEP, &[]).fine().only_environment(told);
     }
     std::fs::set_permissions(cluster.place.outside("bin/gpu-tune"), std::fs::Permissions::from_mode(0o777)).unwrap();
-    only_environment(&cluster.probe(&STEP, &[]).fine(), "cannot be used");
+    cluster.probe(&STEP, &[]).fine().only_environment("cannot be used");
     std::fs::remove_file(cluster.place.outside("bin/gpu-tune")).unwrap();
-    only_environment(&cluster.probe(&STEP, &[]).fine(), "cannot be used");
+    cluster.probe(&STEP, &[]).fine().only_environment("cannot be used");
     cluster.check_alive();
 }
 
@@ -158,10 +145,10 @@ fn a_profile_directory_that_cannot_be_read_costs_its_own_profiles_only() {
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).unwrap();
     let mine = [&STEP[..3], &["--gpu-tune=mine"]].concat();
     let out = cluster.probe_as_nobody(&mine, &[]).fine();
-    assert_eq!((masks(&out), out.witnesses()[0].var("GPU_TUNE_PROFILE")), (vec!["1".into(), "0".into()], Some("mine")));
+    assert_eq!((out.masks(), out.witnesses()[0].var("GPU_TUNE_PROFILE")), (vec!["1".into(), "0".into()], Some("mine")));
     assert!(out.stderr.contains("warning: cannot check the profile here"), "{}", out.stderr);
     let out = cluster.probe_as_nobody(&STEP, &[]).fine();
-    assert_eq!((masks(&out), out.stderr.as_str()), (vec!["1".into(), "0".into()], ""));
+    assert_eq!((out.masks(), out.stderr.as_str()), (vec!["1".into(), "0".into()], ""));
     // Not there to be read at all.
     std::fs::remove_dir_all(&dir).unwrap();
     let breaks: [(&str, &dyn Fn()); 2] = [
@@ -171,13 +158,13 @@ fn a_profile_directory_that_cannot_be_read_costs_its_own_profiles_only() {
     for (name, make) in breaks {
         make();
         let out = cluster.probe(&STEP, &[]).fine();
-        assert_eq!(masks(&out), ["1", "0"], "{name}");
+        assert_eq!(out.masks(), ["1", "0"], "{name}");
         assert_eq!(out.stderr.matches("only built-in profiles are used").count(), 1, "{name}: {}", out.stderr);
         std::fs::remove_file(&dir).unwrap();
     }
     let out = cluster.probe(&STEP, &[]).fine();
     assert_eq!(
-        (masks(&out), out.stderr.as_str()),
+        (out.masks(), out.stderr.as_str()),
         (vec!["1".into(), "0".into()], ""),
         "without one there is nothing to tell"
     );

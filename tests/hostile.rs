@@ -6,7 +6,7 @@ mod slurm;
 
 use gpu_tune_engine::trusted;
 use gpu_tune_shim_core::bytes::hash;
-use slurm::run::Output;
+use slurm::run::{AS_NOBODY, OPTION, Output};
 use slurm::{Cluster, Setup};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,15 +15,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const STEP: [&str; 3] = ["-n2", "-c1", "--gpus-per-task=1"];
-/// How Slurm hands the option on; whoever sets it himself passes srun's own check.
-const OPTION: &str = "SLURM_SPANK__SLURM_SPANK_OPTION_gpu_tune_gpu_tune";
 const NOBODY: u32 = 65534;
 
 /// Both tasks are tuned as the site's default says, bound and with the memory policy.
 #[track_caller]
 fn tuned(out: &Output) {
-    let masks: Vec<String> = out.witnesses().iter().map(|task| task.cpus.clone()).collect();
-    assert_eq!(masks, ["1", "0"], "{}", out.stderr);
+    assert_eq!(out.masks(), ["1", "0"], "{}", out.stderr);
     for task in out.witnesses() {
         let seen = (task.policy, task.var("NCCL_DEBUG"), task.var("GPU_TUNE_PROFILE"));
         assert_eq!(seen, (1, Some("WARN"), Some("h200")), "{}", out.stderr);
@@ -58,12 +55,7 @@ fn a_user_who_is_not_root_is_tuned_too(cluster: &Cluster) {
 }
 
 fn an_option_that_passed_by_srun_changes_nothing_that_is_locked(cluster: &Cluster) {
-    for option in
-        ["off", "nonexistent", "classic", "h200,env=off,bind=off,mem=off,dry-run", "list", "%s%n", "h200,bind=numa"]
-    {
-        if option == "list" {
-            continue; // srun itself prints the profiles and stops.
-        }
+    for option in ["off", "nonexistent", "classic", "h200,env=off,bind=off,mem=off,dry-run", "%s%n", "h200,bind=numa"] {
         let out = cluster.probe_as_nobody(&STEP, &[(OPTION, option)]).fine();
         tuned(&out);
         harmless(&out);
@@ -119,7 +111,7 @@ fn odd_options_are_told_harmlessly(cluster: &Cluster) {
 #[track_caller]
 fn said_of(cluster: &Cluster, word: &[u8], give: impl FnOnce(&mut Command) -> &mut Command) -> i32 {
     let mut command = cluster.command("timeout");
-    command.args(["-k5", "60", "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "srun"]).args(STEP);
+    command.args(["-k5", "60"]).args(AS_NOBODY).arg("srun").args(STEP);
     let said = give(&mut command).arg("true").output().unwrap();
     // Slurm itself repeats a wrong word as it is: `Invalid argument (…) for environment variable`, `Invalid --gpu-tune argument: …`.
     let word = String::from_utf8_lossy(word);
@@ -185,11 +177,7 @@ fn what_is_not_roots_is_not_used_and_not_shown() {
     std::fs::remove_file(&file).unwrap();
     std::fs::write(cluster.place.outside("etc/secret"), "root:SECRET:1:\n").unwrap();
     symlink(cluster.place.inside("etc/secret"), &file).unwrap();
-    let refused = cluster.run(
-        "setpriv",
-        &[&["--reuid=65534", "--clear-groups", "--regid=65534", "srun"], &step[..], &["true"]].concat(),
-        &[],
-    );
+    let refused = cluster.run(AS_NOBODY[0], &[&AS_NOBODY[1..], &["srun"], &step, &["true"]].concat(), &[]);
     assert!(refused.stderr.contains("is a symbolic link") && !refused.stderr.contains("SECRET"), "{}", refused.stderr);
     // The description of the node.
     let described = cluster.place.outside("etc/node.snapshot");
@@ -219,10 +207,7 @@ fn words_that_are_no_text_keep_the_plugin_away(cluster: &Cluster) {
 
 #[test]
 fn a_file_that_is_swapped_while_it_is_read_is_roots_or_refused() {
-    if trusted_dir().is_none() {
-        return println!("skipped: not root");
-    }
-    let dir = trusted_dir().unwrap();
+    let Some(dir) = trusted_dir() else { return println!("skipped: not root") };
     let (good, evil, file) = (dir.join("good"), dir.join("evil"), dir.join("file"));
     std::fs::write(&good, "good").unwrap();
     std::fs::write(&evil, "evil").unwrap();

@@ -16,18 +16,9 @@ fn cluster(setup: Setup) -> Option<Cluster> {
     }
     let cluster = Cluster::start(setup)?;
     // A stand-in torchrun: the ranks see what they would see, and what is said before them is the launcher's own.
-    let text =
-        format!("#!/bin/sh\n{0}\nfor rank in ${{RANKS:-0 1}}; do LOCAL_RANK=$rank {0}; done\n", cluster.probe_path());
-    script(&cluster, "torchrun", &text);
+    let text = format!("{0}\nfor rank in ${{RANKS:-0 1}}; do LOCAL_RANK=$rank {0}; done", cluster.probe_path());
+    cluster.place.script("bin/torchrun", &text);
     Some(cluster)
-}
-
-/// A program in the cluster's directory.
-fn script(cluster: &Cluster, name: &str, text: &str) -> String {
-    let path = cluster.place.write(&format!("bin/{name}"), text);
-    let outside = cluster.place.outside(&format!("bin/{name}"));
-    std::fs::set_permissions(outside, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path.display().to_string()
 }
 
 /// The one core near a GPU.
@@ -43,25 +34,7 @@ fn planned(task: &Witness) -> Option<&str> {
 /// `srun ARGS torchrun FLAGS`.
 fn torchrun(cluster: &Cluster, args: &[&str], flags: &[&str], env: &[(&str, &str)]) -> Output {
     let torchrun = cluster.place.inside("bin/torchrun").display().to_string();
-    srun(cluster, &[args, &[torchrun.as_str()], flags].concat(), env)
-}
-
-/// `srun WORDS`, with a file for each task: srun mixes long lines of several tasks.
-fn srun(cluster: &Cluster, words: &[&str], env: &[(&str, &str)]) -> Output {
-    let folder = cluster.place.inside("spool").display().to_string();
-    let (out, err) = (format!("--output={folder}/task-%t.out"), format!("--error={folder}/task-%t.err"));
-    let said = cluster.run("srun", &[&[out.as_str(), &err], words].concat(), env).fine();
-    let written = |end: &str| {
-        let mut text = String::new();
-        for entry in std::fs::read_dir(cluster.place.outside("spool")).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.extension().is_some_and(|ext| ext == end) {
-                text.push_str(&std::fs::read_to_string(&entry).unwrap());
-                std::fs::remove_file(&entry).unwrap();
-            }
-        }
-        text
-    };
-    Output { stdout: written("out"), stderr: said.stderr + &written("err"), ..said }
+    cluster.tasks(&[args, &[torchrun.as_str()], flags].concat(), env).fine()
 }
 
 /// The launcher, and its ranks by local rank.
@@ -146,15 +119,6 @@ fn uneven_gpus_are_told_and_no_rendezvous_is_set() {
     let (launchers, _) = parted(out.witnesses());
     let counts: Vec<_> = launchers.iter().map(|l| l.var("SLURM_GPUS_ON_NODE").unwrap_or("?").to_owned()).collect();
     assert_ne!(counts[0], counts[1], "the step is not uneven: {counts:?}");
-    for l in &launchers {
-        println!(
-            "ENV {:?}",
-            l.env
-                .iter()
-                .filter(|(n, _)| n.contains("GPU") || n.contains("TRES") || n.contains("GRES"))
-                .collect::<Vec<_>>()
-        );
-    }
     assert!(
         launchers.iter().all(|launcher| pet(launcher).is_empty()),
         "{:?}",
@@ -180,7 +144,7 @@ fn ranks_that_slurm_starts_are_told_about_each_other() {
     let Some(cluster) = cluster(Setup::default().nodes(2)) else { return };
     let four = ["-N2", "-n4", "--gpus-per-node=2", "--gpu-tune=h200"];
     let probe = cluster.probe_path();
-    let tasks = srun(&cluster, &[&four[..], &[&probe]].concat(), &[]).witnesses();
+    let tasks = cluster.tasks(&[&four[..], &[&probe]].concat(), &[]).fine().witnesses();
     let ports: std::collections::BTreeSet<_> = tasks.iter().map(|task| task.env["MASTER_PORT"].clone()).collect();
     assert_eq!(ports.len(), 1);
     for (rank, task) in tasks.iter().enumerate() {
@@ -194,7 +158,7 @@ fn ranks_that_slurm_starts_are_told_about_each_other() {
         assert_eq!((task.var("LD_PRELOAD"), planned(task)), (None, Some(task.cpus.as_str())));
     }
     let own = [("MASTER_ADDR", "elsewhere"), ("RANK", "7")];
-    let own = srun(&cluster, &[&four[..], &[&probe]].concat(), &own).witnesses();
+    let own = cluster.tasks(&[&four[..], &[&probe]].concat(), &own).fine().witnesses();
     assert!(own.iter().all(|task| task.var("MASTER_ADDR") == Some("elsewhere") && task.var("RANK") == Some("7")));
 }
 
@@ -274,7 +238,7 @@ fn a_job_submitted_from_inside_starts_clean() {
     let script =
         cluster.place.write("inner.sh", &format!("#!/bin/sh\n{}\n", cluster.probe_path())).display().to_string();
     let line = format!("test -n \"$GPU_TUNE_PLAN\" && sbatch -n1 --output={out} {script}");
-    srun(&cluster, &[&ONE[..], &["--gpu-tune=h200", "sh", "-c", &line]].concat(), &[]);
+    cluster.tasks(&[&ONE[..], &["--gpu-tune=h200", "sh", "-c", &line]].concat(), &[]).fine();
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     let written = loop {
         let text = std::fs::read_to_string(cluster.place.outside("inner.out")).unwrap_or_default();
@@ -318,8 +282,9 @@ fn a_user_who_may_not_read_the_shim_is_told_once_and_gets_no_preload() {
 #[test]
 fn a_command_that_enters_a_container_by_itself_gets_no_preload() {
     let Some(cluster) = cluster(Setup::default()) else { return };
-    let apptainer = script(&cluster, "apptainer", &format!("#!/bin/sh\n{}\n", cluster.probe_path()));
-    let out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200", &apptainer, "exec", "img.sif", "train"]].concat(), &[]);
+    let apptainer = cluster.place.script("bin/apptainer", &cluster.probe_path()).display().to_string();
+    let out =
+        cluster.tasks(&[&ONE[..], &["--gpu-tune=h200", &apptainer, "exec", "img.sif", "train"]].concat(), &[]).fine();
     let task = &out.witnesses()[0];
     assert_eq!((task.var("LD_PRELOAD"), task.var("GPU_TUNE_PLAN")), (None, None));
     assert_eq!(task.var("NCCL_DEBUG"), Some("WARN"));
@@ -345,11 +310,8 @@ fn what_a_container_gave_the_launcher_makes_it_no_rank() {
     let Some(cluster) = cluster(Setup::default()) else { return };
     // What pyxis's hook leaves in the launcher itself.
     let pyxis = [("LOCAL_RANK", "0"), ("TORCHELASTIC_RUN_ID", "")];
-    let torchrun = script(
-        &cluster,
-        "deepspeed",
-        &format!("#!/bin/sh\n{0}\nTORCHELASTIC_RUN_ID=7 LOCAL_RANK=0 {0}\n", cluster.probe_path()),
-    );
+    let text = format!("{0}\nTORCHELASTIC_RUN_ID=7 LOCAL_RANK=0 {0}", cluster.probe_path());
+    let torchrun = cluster.place.script("bin/deepspeed", &text).display().to_string();
     let out = cluster.run("srun", &[&ONE[..], &["--gpu-tune=h200", &torchrun]].concat(), &pyxis[..1]).fine();
     let witnesses = out.witnesses();
     let by_run_id = |some: bool| witnesses.iter().find(|w| w.var("TORCHELASTIC_RUN_ID").is_some() == some).unwrap();
@@ -371,7 +333,7 @@ fn ranks_of_a_real_mpirun_are_bound() {
     let rank = format!("exec {probe} > {said}.$OMPI_COMM_WORLD_LOCAL_RANK");
     let mpirun = [&["/usr/bin/mpirun", "--allow-run-as-root", "--oversubscribe"], &local[..], &["-np", "2"]].concat();
     let rank = ["sh", "-c", &rank];
-    let mut out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200"], &mpirun, &rank].concat(), &[]);
+    let mut out = cluster.tasks(&[&ONE[..], &["--gpu-tune=h200"], &mpirun, &rank].concat(), &[]).fine();
     let file = |rank: u32| cluster.place.outside(&format!("said.{rank}"));
     out.stdout = [0, 1].map(|rank| std::fs::read_to_string(file(rank)).unwrap()).concat();
     let mut ranks = out.witnesses();
@@ -388,7 +350,7 @@ fn a_setuid_program_runs_as_before() {
     std::os::unix::fs::chown(&cat, Some(65534), None).unwrap();
     std::fs::set_permissions(&cat, std::fs::Permissions::from_mode(0o4755)).unwrap();
     let line = format!("LOCAL_RANK=0 {} /proc/self/status", cluster.place.inside("bin/cat").display());
-    let out = srun(&cluster, &[&ONE[..], &["--gpu-tune=h200", "sh", "-c", &line]].concat(), &[]);
+    let out = cluster.tasks(&[&ONE[..], &["--gpu-tune=h200", "sh", "-c", &line]].concat(), &[]).fine();
     let field = |name: &str| out.stdout.lines().find(|line| line.starts_with(name)).map(str::to_owned).unwrap();
     assert!(field("Uid:").contains("65534"), "the program is not setuid: {}", field("Uid:"));
     assert_eq!(field("Cpus_allowed_list:").split_whitespace().nth(1), Some("0-1"), "the loader passes the shim over");

@@ -4,7 +4,7 @@
 
 mod slurm;
 
-use slurm::run::Output;
+use slurm::run::{OPTION, Output};
 use slurm::{Cluster, Setup};
 
 /// Refused in the words of gpu-tune and of Slurm, and no job was made.
@@ -12,8 +12,7 @@ use slurm::{Cluster, Setup};
 fn refused(cluster: &Cluster, out: &Output, message: &str) {
     assert_ne!(out.code, 0, "{out:#?}");
     assert!(out.stderr.contains(message), "{}", out.stderr);
-    let slurms =
-        ["Invalid --gpu-tune argument", "for environment variable: SLURM_SPANK__SLURM_SPANK_OPTION_gpu_tune_gpu_tune"];
+    let slurms = ["Invalid --gpu-tune argument".to_owned(), format!("for environment variable: {OPTION}")];
     assert!(slurms.iter().any(|words| out.stderr.contains(words)), "{}", out.stderr);
     let jobs = cluster.run("squeue", &["-h", "-t", "all"], &[]).fine();
     assert_eq!(jobs.stdout, "", "something was allocated");

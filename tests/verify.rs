@@ -5,6 +5,7 @@
 mod slurm;
 
 use serde_json::Value;
+use slurm::run::AS_NOBODY;
 use slurm::{Cluster, Setup};
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -89,7 +90,6 @@ fn rank<'a>(document: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no {name} in {document}"))
 }
 
-const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 const TWO: &str = "-n2 -c1 --gpus-per-task=1 --gpu-tune=h200";
 /// Perl, as setproctitle does, writes its title over arguments and environment. (Slurm's linuxproc loses a process whose name
 /// has a blank in it.)
@@ -137,8 +137,8 @@ fn a_set_uid_rank_is_shown_to_its_user_and_read_by_root() {
     let Some(cluster) = cluster(Setup::default()) else { return };
     let script =
         r#"echo $SLURM_JOB_ID >"$OUT"; [ $SLURM_PROCID = 0 ] || exec "$BIN/plain" 120; exec "$BIN/setuid" 120"#;
-    let step = Beside::start(&cluster, &NOBODY, TWO, script);
-    let (_, users) = verify(&cluster, &NOBODY, &step.job);
+    let step = Beside::start(&cluster, &AS_NOBODY, TWO, script);
+    let (_, users) = verify(&cluster, &AS_NOBODY, &step.job);
     assert_eq!(rank(&users, "plain")["ok"], true, "{users}");
     assert!(rank(&users, "setuid")["notes"][0].as_str().unwrap().contains("only root may read"), "{users}");
     let (code, roots) = verify(&cluster, &[], &step.job);

@@ -3,7 +3,7 @@
 
 mod slurm;
 
-use slurm::run::Output;
+use slurm::run::{AS_NOBODY, Output};
 use slurm::{Cluster, Setup};
 
 #[test]
@@ -90,9 +90,8 @@ fn a_batch_script_keeps_its_mask_and_gets_the_environment() {
 fn a_user_who_is_not_root_is_tuned_the_same() {
     let Some(cluster) = Cluster::start(Setup::default()) else { return };
     let show = "id -u; grep Cpus_allowed_list /proc/self/status";
-    let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
     let step = ["srun", "-n2", "-c1", "--gpus-per-task=1", "--gpu-tune=h200", "bash", "-c", show];
-    let out = cluster.run("setpriv", &[&user[..], &step].concat(), &[]).fine();
+    let out = cluster.run(AS_NOBODY[0], &[&AS_NOBODY[1..], &step].concat(), &[]).fine();
     assert_eq!((out.stdout.matches("65534").count(), out.stderr.as_str()), (2, ""), "{out:#?}");
     let mut masks: Vec<&str> =
         out.stdout.lines().filter_map(|line| line.strip_prefix("Cpus_allowed_list:\t")).collect();

@@ -5,6 +5,7 @@
 #[path = "mod.rs"]
 mod slurm;
 
+use slurm::discovery::nvml;
 use slurm::{Cluster, Setup};
 
 /// What the tasks print: CPUs and memory policy as the kernel has them, and the variables that matter.
@@ -41,17 +42,4 @@ fn show(cluster: &Cluster, when: &str, step: &[&str], option: &[&str]) {
     let mut lines: Vec<&str> = out.stdout.lines().collect();
     lines.sort_by_key(|line| line.split(':').next().map(str::to_owned));
     lines.iter().for_each(|line| println!("{line}"));
-}
-
-/// GPU 0 near the last core, GPU 1 near the first.
-fn nvml() -> String {
-    let cpus = slurm::machine::online();
-    let gpu = |number: u32, cpu: Option<u32>| {
-        format!(
-            r#"{{ "pci": "00000000:4{number}:00.0", "uuid": "GPU-{number}", "model": "NVIDIA H200", "minor": {number},
-                 "cpus": "{}", "nodes": "0" }}"#,
-            cpu.unwrap_or(0)
-        )
-    };
-    format!(r#"{{ "driver": "550.54.15", "gpus": [{}, {}] }}"#, gpu(0, cpus.last()), gpu(1, cpus.first()))
 }

@@ -1,6 +1,6 @@
 //! Discovery on a [`Cluster`]: what it finds, what stands in the place of the command, and what it leaves.
 
-use super::{Cluster, place};
+use super::{Cluster, machine, place};
 use gpu_tune_engine::snapshot;
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,19 @@ use std::time::{Duration, Instant};
 pub const NVML: &str = r#"{ "driver": "550.54.15", "gpus": [
     { "pci": "00000000:4E:00.0", "uuid": "GPU-0", "model": "NVIDIA H200", "minor": 0, "cpus": "1", "nodes": "0" },
     { "pci": "00000000:4F:00.0", "uuid": "GPU-1", "model": "NVIDIA H200", "minor": 1, "cpus": "0", "nodes": "0" } ] }"#;
+
+/// The same for this host's own CPUs: GPU 0 near the last one, GPU 1 near the first, as Slurm would not choose.
+pub fn nvml() -> String {
+    let cpus = machine::online();
+    let gpu = |number: u32, cpu: Option<u32>| {
+        format!(
+            r#"{{ "pci": "00000000:4{number}:00.0", "uuid": "GPU-{number}", "model": "NVIDIA H200", "minor": {number},
+                 "cpus": "{}", "nodes": "0" }}"#,
+            cpu.unwrap_or(0)
+        )
+    };
+    format!(r#"{{ "driver": "550.54.15", "gpus": [{}, {}] }}"#, gpu(0, cpus.last()), gpu(1, cpus.first()))
+}
 
 impl Cluster {
     /// Puts a shell script in the place of the command, which it finds as `$REAL`. The snapshot is gone then.

@@ -22,6 +22,7 @@ pub mod run;
 
 pub use conf::Setup;
 
+use gpu_tune_engine::snapshot;
 use place::Place;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -202,7 +203,7 @@ impl Cluster {
 
     /// Waits until slurmd's own discovery has left a snapshot.
     pub fn wait_for_snapshot(&self) {
-        let file = self.state_dir().join("machine.snapshot");
+        let file = self.state_dir().join(snapshot::FILE_NAME);
         let deadline = Instant::now() + place::patience(20);
         while !file.exists() {
             assert!(Instant::now() < deadline, "no snapshot\n{}", self.place.logs());

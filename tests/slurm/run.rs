@@ -6,6 +6,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+/// Starts a program as a user who is not root.
+pub const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+/// How Slurm hands the option on; whoever sets it himself passes srun's own check.
+pub const OPTION: &str = "SLURM_SPANK__SLURM_SPANK_OPTION_gpu_tune_gpu_tune";
+
 /// Longest time that one srun may take, in seconds.
 const STEP_TAKES: u64 = 60;
 
@@ -59,6 +64,22 @@ impl Output {
         all.sort_by_key(|witness| witness.rank);
         assert!(!all.is_empty(), "no task spoke: {self:#?}");
         all
+    }
+
+    /// The CPUs of each task.
+    #[track_caller]
+    pub fn masks(&self) -> Vec<String> {
+        self.witnesses().into_iter().map(|task| task.cpus).collect()
+    }
+
+    /// The job ran with its environment but unbound, and the user was told once.
+    #[track_caller]
+    pub fn only_environment(&self, told: &str) {
+        for task in self.witnesses() {
+            assert_eq!((task.var("NCCL_DEBUG"), task.policy), (Some("WARN"), 0));
+        }
+        assert_eq!(self.stderr.matches("gpu-tune: warning: ").count(), 1, "{}", self.stderr);
+        assert!(self.stderr.contains(told), "{}", self.stderr);
     }
 }
 
@@ -122,7 +143,7 @@ impl Cluster {
 
     /// The same by a user who is not root (`nobody`).
     pub fn probe_as_nobody(&self, args: &[&str], env: &[(&str, &str)]) -> Output {
-        self.probe_by(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "srun"], args, env)
+        self.probe_by(&[&AS_NOBODY[..], &["srun"]].concat(), args, env)
     }
 
     fn probe_by(&self, starter: &[&str], args: &[&str], env: &[(&str, &str)]) -> Output {
