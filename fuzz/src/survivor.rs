@@ -2,6 +2,7 @@
 //!
 //! The fuzzer's process has no thread but one of libFuzzer's that looks at the memory in use once a second, so the child may
 //! do what it likes. It runs nothing of ours but this file.
+#![allow(unsafe_code, reason = "forks, and sets signals and limits of the child")]
 
 use hwlocality::topology::builder::{BuildFlags, TopologyBuilder, TypeFilter};
 use std::error::Error;
@@ -26,14 +27,14 @@ pub fn libhwloc_survives(file: &[u8]) -> bool {
 
 fn in_the_child(text: &str) -> ! {
     let most = libc::rlimit { rlim_cur: MOST_SECONDS, rlim_max: MOST_SECONDS };
-    // SAFETY: no handler of ours is taken away, and the process is this function's own.
-    unsafe {
-        for signal in CRASHES {
-            libc::signal(signal, libc::SIG_DFL);
-        }
-        libc::setrlimit(libc::RLIMIT_CPU, &most);
-        libc::close(libc::STDERR_FILENO);
+    for signal in CRASHES {
+        // SAFETY: no handler of ours is taken away.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
+    // SAFETY: `most` is a limit, and the process is this function's own.
+    unsafe { libc::setrlimit(libc::RLIMIT_CPU, &most) };
+    // SAFETY: nothing here owns standard error.
+    unsafe { libc::close(libc::STDERR_FILENO) };
     // A panic of hwlocality's is no crash: discovery meets it in its turn.
     std::panic::set_hook(Box::new(|_| {}));
     let _refusal = std::panic::catch_unwind(|| load(text));
