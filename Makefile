@@ -10,7 +10,9 @@ SLURM_PACKAGES := slurmctld slurmd slurm-client munge strace
 LAUNCHER_PACKAGES := python3-torch openmpi-bin musl-tools
 BENCH_PACKAGES := numactl hyperfine strace
 
-.PHONY: all build test arm-test bench demo lint deny endure memcheck install packages package-test clean vm-test vm-smoke demo-vm slurm-matrix build-packages slurm-packages test-packages
+.PHONY: all build install packages demo demo-vm bench lint deny clean
+.PHONY: test arm-test vm-test vm-smoke slurm-matrix package-test memcheck endure
+.PHONY: build-packages slurm-packages test-packages
 
 all: build
 
@@ -118,5 +120,6 @@ slurm-packages:
 test-packages:
 	@tests/install-packages $(BUILD_PACKAGES) $(SLURM_PACKAGES) $(LAUNCHER_PACKAGES)
 
+## clean: removes target/
 clean:
 	$(CARGO) clean
