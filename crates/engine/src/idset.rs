@@ -1,7 +1,7 @@
 //! Sets of CPU numbers and of NUMA node numbers, in Linux's list notation.
 #![forbid(unsafe_code)]
 
-use crate::text::shown;
+use crate::text::{is_digits, shown};
 use roaring::RoaringBitmap;
 use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
@@ -180,7 +180,7 @@ impl FromStr for IdSet {
 }
 
 fn number(text: &str, item: &str) -> Result<u32, BadList> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+    if !is_digits(text) {
         return Err(BadList::Item(shown(item)));
     }
     match text.parse() {

@@ -1,6 +1,8 @@
 //! What messages need: quoting somebody's text safely, and guessing which name was meant.
 #![forbid(unsafe_code)]
 
+use std::str::FromStr;
+
 /// The most characters of somebody's text that a message quotes.
 const SHOWN: usize = 64;
 
@@ -13,6 +15,16 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Whether the text is digits and nothing else.
+pub fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A plain decimal number: no sign, no other base.
+pub fn number<N: FromStr>(text: &str) -> Option<N> {
+    is_digits(text).then(|| text.parse().ok()).flatten()
 }
 
 /// What a panic said, if it said it in words.

@@ -31,8 +31,7 @@ pub struct StepValues {
 
 /// Whether any rule needs [`StepValues::rocev2_gid_index`]: finding it reads /sys.
 pub fn needs_gid_index(resolved: &Resolved) -> bool {
-    let templates = resolved.env.iter().flat_map(|rule| [Some(&rule.value), rule.at_most.as_ref()]);
-    templates.flatten().flat_map(Template::placeholders).any(|slot| slot == Placeholder::Rocev2GidIndex)
+    resolved.env.iter().flat_map(Rule::placeholders).any(|slot| slot == Placeholder::Rocev2GidIndex)
 }
 
 /// What becomes of each variable that the profile names, sorted by name. `user` gives the value that the user exported, as

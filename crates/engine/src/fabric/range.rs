@@ -1,5 +1,6 @@
 //! A range of network addresses, such as `10.1.0.0/16`.
 
+use crate::text::number;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -41,8 +42,7 @@ impl FromStr for AddressRange {
         let (network, bits) = text.split_once('/').ok_or(BadRange)?;
         let network: IpAddr = network.parse().map_err(|_| BadRange)?;
         let most = if network.is_ipv4() { 32 } else { 128 };
-        let digits = !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
-        let bits = bits.parse().ok().filter(|bits| digits && *bits <= most).ok_or(BadRange)?;
+        let bits = number(bits).filter(|bits| *bits <= most).ok_or(BadRange)?;
         Ok(Self { network, bits })
     }
 }

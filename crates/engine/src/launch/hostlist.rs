@@ -5,6 +5,8 @@
 //! those of `scontrol show hostnames`.
 #![forbid(unsafe_code)]
 
+use crate::text::is_digits;
+
 /// The longest name that the domain name system knows (RFC 1035, 2.3.4).
 const LONGEST: usize = 255;
 
@@ -32,8 +34,8 @@ pub fn first(list: &str) -> Option<String> {
 
 /// The first number of `001-004,7`, with its zeros; `None` if anything else is in there.
 fn first_number(bracket: &str) -> Option<&str> {
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_item = |item: &str| item.split_once('-').map_or(digits(item), |(low, high)| digits(low) && digits(high));
+    let is_item =
+        |item: &str| item.split_once('-').map_or(is_digits(item), |(low, high)| is_digits(low) && is_digits(high));
     if !bracket.split(',').all(is_item) {
         return None;
     }

@@ -6,7 +6,7 @@ use crate::PciAddress;
 use crate::fabric::AddressRange;
 use crate::plan::Reserve;
 use crate::spec::{CpuPolicy, MemPolicy, RESERVED, Rendezvous, Smt, is_name};
-use crate::text::shown;
+use crate::text::{number, shown};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -308,12 +308,10 @@ fn memlock(reader: &mut Reader<'_>, value: &Value<'_>) -> Option<Memlock> {
 
 /// `64GiB`, `512MiB`, `64KiB`, `1TiB`.
 fn bytes(text: &str) -> Option<u64> {
-    let (number, shift) = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)]
+    let (count, shift) = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)]
         .iter()
-        .find_map(|(unit, shift)| text.strip_suffix(unit).map(|number| (number, *shift)))?;
-    let plain = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let number: u64 = plain.then(|| number.parse().ok()).flatten()?;
-    number.checked_mul(1 << shift)
+        .find_map(|(unit, shift)| text.strip_suffix(unit).map(|count| (count, *shift)))?;
+    number::<u64>(count)?.checked_mul(1 << shift)
 }
 
 fn gpu_numa(reader: &mut Reader<'_>, value: &Value<'_>) -> BTreeMap<PciAddress, u32> {

@@ -75,20 +75,22 @@ impl Rule {
         self.origin.builtin && known::find(&self.name).is_some_and(|known| known.is(Trait::AgainstRebinding))
     }
 
+    /// The placeholders in its value and in its bound.
+    pub fn placeholders(&self) -> impl Iterator<Item = Placeholder> + '_ {
+        [Some(&self.value), self.at_most.as_ref()].into_iter().flatten().flat_map(Template::placeholders)
+    }
+
     /// Whether the node's RDMA network must be looked at for it.
     pub(super) fn asks_network(&self) -> bool {
-        let templates = [Some(&self.value), self.at_most.as_ref()];
-        let mut slots = templates.into_iter().flatten().flat_map(Template::placeholders);
-        self.when.asks_link_layer() || slots.any(|slot| slot == Placeholder::Rocev2GidIndex)
+        self.when.asks_link_layer() || self.placeholders().any(|slot| slot == Placeholder::Rocev2GidIndex)
     }
 
     /// Why two nodes of one job could come to different values; `None`: they cannot.
     pub(super) fn differs_by_node(&self) -> Option<String> {
         let condition = self.when.differs_by_node().map(|name| format!("it depends on `{name}`"));
         condition.or_else(|| {
-            let templates = [Some(&self.value), self.at_most.as_ref()];
-            let mut slots = templates.into_iter().flatten().flat_map(Template::placeholders);
-            slots.find(|slot| !slot.job_wide()).map(|slot| format!("it depends on `{{{}}}`", slot.as_str()))
+            let slot = self.placeholders().find(|slot| !slot.job_wide())?;
+            Some(format!("it depends on `{{{}}}`", slot.as_str()))
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Glob;
 use crate::machine::LinkLayer;
+use crate::text::number;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -233,16 +234,15 @@ impl fmt::Display for Relation {
     }
 }
 
-/// A plain decimal number: no sign, no other base.
+/// A count of nodes or tasks.
 pub(super) fn count(text: &str) -> Option<u32> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
+    number(text)
 }
 
 /// A Slurm release such as `24.11`.
 pub(super) fn release(text: &str) -> Option<(u16, u16)> {
     let (major, minor) = text.split_once('.')?;
-    Some((u16::try_from(count(major)?).ok()?, u16::try_from(count(minor)?).ok()?))
+    Some((number(major)?, number(minor)?))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::Node;
 use super::line::Line;
 use crate::words;
 use gpu_tune_engine::machine::Gpu;
+use gpu_tune_engine::text::number;
 use gpu_tune_engine::{CpuSet, IdSet, Machine};
 
 const SUBJECT: &str = "gres.conf";
@@ -73,9 +74,7 @@ fn covers(list: &str, host: &str) -> bool {
         Some((start, rest)) => {
             let (numbers, end) = rest.split_once(']').unwrap_or((rest, ""));
             let middle = host.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
-            let number =
-                middle.filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|text| text.parse().ok());
-            number.is_some_and(|number| numbers.parse::<IdSet>().is_ok_and(|set| set.contains(number)))
+            middle.and_then(number).is_some_and(|number| numbers.parse::<IdSet>().is_ok_and(|set| set.contains(number)))
         }
     })
 }
