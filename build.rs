@@ -10,8 +10,8 @@ fn main() {
     unwind_without_libgcc_s();
 }
 
-/// The plugin needs no library but libc. The standard library asks for libgcc_s, which unwinds panics, as a shared library; a linker
-/// script of that name, found first, gives the linker the same code from gcc's archives.
+/// The plugin needs no library but libc. The standard library asks for libgcc_s, which unwinds panics, as a shared
+/// library; a linker script of that name, found first, gives the linker the same code from gcc's archives.
 fn unwind_without_libgcc_s() {
     let Some(dir) = std::env::var_os("OUT_DIR").map(PathBuf::from) else { return };
     match std::fs::write(dir.join("libgcc_s.so"), "INPUT(-lgcc_eh -lgcc)\n") {

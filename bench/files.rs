@@ -44,8 +44,8 @@ fn needs(bytes: &[u8]) -> Vec<String> {
     needed.map(|entry| String::from_utf8_lossy(entry.string(endian, strings).unwrap()).into_owned()).collect()
 }
 
-/// What srun opens with these words, by strace; `None` where that does not run. What is the job's or the place's own name is left
-/// out, for it differs from run to run.
+/// What srun opens with these words, by strace; `None` where that does not run. What is the job's or the place's own
+/// name is left out, for it differs from run to run.
 pub(crate) fn opened(cluster: &Cluster, words: &[String]) -> Option<BTreeSet<String>> {
     let log = cluster.place.outside("srun.strace");
     let mut strace = cluster.command("strace");

@@ -1,8 +1,9 @@
 //! `make bench`: what gpu-tune costs, measured side by side on a real Slurm, and written to docs/performance.md.
 //!
-//! [`steps`] times steps of several kinds in turn, [`whole`] jobs of their own, [`own`] reads what the plugin's hooks took, [`scale`] does both for
-//! more tasks, nodes and CPUs, [`functions`] collects what criterion measured before, and [`files`] looks at what was built.
-//! [`page`] and [`plot`] write it down. `GPU_TUNE_BENCH_ROUNDS` sets how often everything is repeated.
+//! [`steps`] times steps of several kinds in turn, [`whole`] jobs of their own, [`own`] reads what the plugin's hooks
+//! took, [`scale`] does both for more tasks, nodes and CPUs, [`functions`] collects what criterion measured before, and
+//! [`files`] looks at what was built. [`page`] and [`plot`] write it down. `GPU_TUNE_BENCH_ROUNDS` sets how often
+//! everything is repeated.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,9 +1,10 @@
 //! Whole `srun` commands with and without gpu-tune and its alternatives, in turn.
 //!
-//! One Slurm serves all of them: slurmstepd and srun read plugstack.conf anew for each step, so it is put in place before each
-//! run, outside of the time that is taken. Steps run inside one allocation; otherwise the scheduler's pause between two jobs
-//! would be most of what is measured. All tasks see all GPUs of their step: otherwise each would try which ones it may open, and the
-//! kernel takes milliseconds to find that nobody drives a stand-in. Each round runs every kind once, and each round begins with another one.
+//! One Slurm serves all of them: slurmstepd and srun read plugstack.conf anew for each step, so it is put in place
+//! before each run, outside of the time that is taken. Steps run inside one allocation; otherwise the scheduler's pause
+//! between two jobs would be most of what is measured. All tasks see all GPUs of their step: otherwise each would try
+//! which ones it may open, and the kernel takes milliseconds to find that nobody drives a stand-in. Each round runs
+//! every kind once, and each round begins with another one.
 
 use crate::files;
 use crate::own::{self, Hooks};
@@ -158,8 +159,8 @@ pub(crate) fn run(rounds: usize) -> Option<Steps> {
     Some(Steps { series, skipped, hooks, whole, opened })
 }
 
-/// A step's shape. One task has both CPUs, so that the ones near its GPU are among them: a step that is warned about is no step that
-/// runs as it should.
+/// A step's shape. One task has both CPUs, so that the ones near its GPU are among them: a step that is warned about is
+/// no step that runs as it should.
 pub(crate) fn width(tasks: u32) -> [String; 3] {
     [format!("-n{tasks}"), format!("-c{}", TASKS[TASKS.len() - 1] / tasks), format!("--gpus={tasks}")]
 }

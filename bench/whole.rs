@@ -1,7 +1,7 @@
 //! Whole jobs of their own, timed by hyperfine: what somebody waits for who types `srun true`.
 //!
-//! hyperfine finishes one command before it begins the next. Each is given twice, without, with, without, with: by how much two
-//! equal ones differ is by how much the machine drifted.
+//! hyperfine finishes one command before it begins the next. Each is given twice, without, with, without, with: by how
+//! much two equal ones differ is by how much the machine drifted.
 
 use crate::slurm::Cluster;
 use crate::stats::median;

@@ -1,8 +1,8 @@
 //! Which GPUs the calling task may open, where Slurm constrains devices.
 //!
-//! Only opening tells: with cgroup v2 the rule is a BPF program, and a v1 cgroup that allows everything but some devices, as Slurm
-//! makes it, shows itself as `a *:* rwm`. A v1 cgroup that allows nothing but some can be read. Opening may wake a GPU that is not in
-//! persistence mode, so the caller asks only when it must know.
+//! Only opening tells: with cgroup v2 the rule is a BPF program, and a v1 cgroup that allows everything but some
+//! devices, as Slurm makes it, shows itself as `a *:* rwm`. A v1 cgroup that allows nothing but some can be read.
+//! Opening may wake a GPU that is not in persistence mode, so the caller asks only when it must know.
 #![forbid(unsafe_code)]
 
 use crate::step::own::listed;

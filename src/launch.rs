@@ -142,8 +142,8 @@ impl Launch {
     }
 }
 
-/// Whether the loader will find the shim, asked as the task's user in the task's mount namespace: a container may lack the file,
-/// its directory may be closed. The loader of each program would complain.
+/// Whether the loader will find the shim, asked as the task's user in the task's mount namespace: a container may lack
+/// the file, its directory may be closed. The loader of each program would complain.
 fn can_be_loaded(shim: &Path) -> Result<(), Notice> {
     let opened = File::open(shim).and_then(|file| file.metadata());
     let (why, help) = match opened {

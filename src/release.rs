@@ -3,8 +3,8 @@
 
 use std::ffi::{c_char, c_long, c_void};
 
-/// A release as Slurm writes it into a plugin: major, minor and micro as decimal digits in one byte each, written in hexadecimal
-/// (22.05.8 is `0x160508`).
+/// A release as Slurm writes it into a plugin: major, minor and micro as decimal digits in one byte each, written in
+/// hexadecimal (22.05.8 is `0x160508`).
 pub(crate) const fn release(major: u32, minor: u32) -> u32 {
     (major << 16) | (minor << 8)
 }

@@ -84,8 +84,8 @@ impl Handle<'_> {
         self.getenv(name)?.into_string().ok()
     }
 
-    /// Sets a variable of the job, over any value, or removes it; one that is not there is fine. Setting takes microseconds: Slurm
-    /// clears a buffer of 256 KiB each time (`setenvf` in its src/common/env.c).
+    /// Sets a variable of the job, over any value, or removes it; one that is not there is fine. Setting takes
+    /// microseconds: Slurm clears a buffer of 256 KiB each time (`setenvf` in its src/common/env.c).
     pub(crate) fn put(&self, name: &str, value: Option<&OsStr>) -> Result<(), Refused> {
         let done = match value {
             Some(value) => self.inner.setenv(name, value, true),

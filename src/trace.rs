@@ -1,9 +1,9 @@
 //! How long our hooks took, for a user who sets `GPU_TUNE_TRACE=1`.
 //!
-//! What is printed in slurmstepd before the fork reaches nobody, so the times are kept, and each task writes one line with all
-//! of them at the end of its last hook; srun, sbatch and salloc write one of their own. Only numbers are written, to the user
-//! who asked and never to the daemon's log. Without the variable a hook, and each of the two parts of `task_init` that are not ours
-//! to make shorter, costs two readings of the clock more.
+//! What is printed in slurmstepd before the fork reaches nobody, so the times are kept, and each task writes one line
+//! with all of them at the end of its last hook; srun, sbatch and salloc write one of their own. Only numbers are
+//! written, to the user who asked and never to the daemon's log. Without the variable a hook, and each of the two parts
+//! of `task_init` that are not ours to make shorter, costs two readings of the clock more.
 #![forbid(unsafe_code)]
 
 use crate::logging::user_line;
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// The variable.
 const VARIABLE: &str = "GPU_TUNE_TRACE";
 
-/// Nanoseconds spent in each hook of this process, or of the one that it was forked from; in the order of their calls. The last two
-/// are parts of `task_init`.
+/// Nanoseconds spent in each hook of this process, or of the one that it was forked from; in the order of their calls.
+/// The last two are parts of `task_init`.
 static TOOK: [(&str, AtomicU64); 8] = [
     ("init", AtomicU64::new(0)),
     ("option", AtomicU64::new(0)),

@@ -1,5 +1,5 @@
-//! What `task_init` does between fork and exec, as strace sees it on a real step: selection, two system calls, and no read but the
-//! ones that the design names. Other plugins before and after ours mark where it begins and ends.
+//! What `task_init` does between fork and exec, as strace sees it on a real step: selection, two system calls, and no
+//! read but the ones that the design names. Other plugins before and after ours mark where it begins and ends.
 #![cfg(test)]
 
 mod slurm;
@@ -54,14 +54,15 @@ fn a_constrained_task_reads_its_own_cgroup_and_nothing_else() {
     tasks.iter().for_each(|calls| check(calls, 1, may_tell_devices));
 }
 
-/// Where a task finds out which of the step's GPUs are its own (`src/devices.rs`): in its cgroup, unless it is in a container.
+/// Where a task finds out which of the step's GPUs are its own (`src/devices.rs`): in its cgroup, unless it is in a
+/// container.
 fn may_tell_devices(path: &str) -> bool {
     let of_cgroup = path.starts_with("/sys/fs/cgroup/devices/") && path.ends_with("/devices.list");
     ["/proc/self/cgroup", "/proc/self/ns/mnt"].contains(&path) || of_cgroup || path.starts_with("/dev/nvidia")
 }
 
-/// Fails for a call that has no place after the fork. CPUs are set once and memory `policies` times; `may_read` says which paths
-/// have a place.
+/// Fails for a call that has no place after the fork. CPUs are set once and memory `policies` times; `may_read` says
+/// which paths have a place.
 #[track_caller]
 fn check(calls: &[String], policies: usize, may_read: impl Fn(&str) -> bool) {
     let count = |name: &str| calls.iter().filter(|call| call.starts_with(&format!("{name}("))).count();

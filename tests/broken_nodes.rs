@@ -1,5 +1,5 @@
-//! Nodes on which something is broken, on a real Slurm: the state directory, NVML, /sys, the kernel's willingness. The job runs, the
-//! node stays up, and the user is told once.
+//! Nodes on which something is broken, on a real Slurm: the state directory, NVML, /sys, the kernel's willingness. The
+//! job runs, the node stays up, and the user is told once.
 #![cfg(test)]
 
 mod slurm;
@@ -19,8 +19,8 @@ fn bound(out: &Output) {
     assert_eq!((out.masks().as_slice(), out.stderr.as_str()), (["1".to_owned(), "0".to_owned()].as_slice(), ""));
 }
 
-/// A file system of its own on the state directory, as the first node's slurmd sees it; it goes away with this value, also when a
-/// test fails.
+/// A file system of its own on the state directory, as the first node's slurmd sees it; it goes away with this value,
+/// also when a test fails.
 struct Mounted {
     slurmd: String,
     dir: PathBuf,

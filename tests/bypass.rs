@@ -1,5 +1,5 @@
-//! Every way around `allow=` and `lock=` that a user has from outside his tasks, on a real Slurm: each is refused, or leads to a
-//! tuned task. What he does inside his own tasks is his (docs/admin.md).
+//! Every way around `allow=` and `lock=` that a user has from outside his tasks, on a real Slurm: each is refused, or
+//! leads to a tuned task. What he does inside his own tasks is his (docs/admin.md).
 #![cfg(test)]
 
 mod slurm;
@@ -36,8 +36,8 @@ fn no_way_around_what_the_admin_locked_leads_to_an_untuned_task() {
     cluster.check_alive();
 }
 
-/// A batch job with one GPU; `SRUN` in the script is an srun of one task that can start inside another step. Each task writes into
-/// a file of its own, because srun mixes long lines.
+/// A batch job with one GPU; `SRUN` in the script is an srun of one task that can start inside another step. Each task
+/// writes into a file of its own, because srun mixes long lines.
 fn batch(cluster: &Cluster, words: &[&str], env: &[(&str, &str)], script: &str) -> Output {
     let told = cluster.place.inside("out/told").display().to_string();
     let probe = cluster.place.script("bin/told", &format!("exec {} >{told}.$$", cluster.probe_path()));

@@ -1,5 +1,5 @@
-//! Cpusets that Slurm knows nothing of, on a real Slurm: around its daemon, or around a task just before us. Steps run, on the CPUs
-//! that are left, and the user is told.
+//! Cpusets that Slurm knows nothing of, on a real Slurm: around its daemon, or around a task just before us. Steps run,
+//! on the CPUs that are left, and the user is told.
 #![cfg(test)]
 
 mod slurm;

@@ -1,5 +1,5 @@
-//! Crashes around discovery on a real Slurm: slurmd's while it waits for nobody, and discovery's own under slurmd. Nothing is left
-//! behind, the next start works, and the node stays up.
+//! Crashes around discovery on a real Slurm: slurmd's while it waits for nobody, and discovery's own under slurmd.
+//! Nothing is left behind, the next start works, and the node stays up.
 #![cfg(test)]
 
 mod slurm;

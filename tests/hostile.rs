@@ -1,5 +1,5 @@
-//! A user who means harm, on a real Slurm: whatever he names, sets or sends, root runs and reads nothing for him, what the admin locked
-//! stays locked, and what he hears is clear and harmless.
+//! A user who means harm, on a real Slurm: whatever he names, sets or sends, root runs and reads nothing for him, what
+//! the admin locked stays locked, and what he hears is clear and harmless.
 #![cfg(test)]
 
 mod slurm;
@@ -113,7 +113,8 @@ fn said_of(cluster: &Cluster, word: &[u8], give: impl FnOnce(&mut Command) -> &m
     let mut command = cluster.command("timeout");
     command.args(["-k5", "60"]).args(AS_NOBODY).arg("srun").args(STEP);
     let said = give(&mut command).arg("true").output().unwrap();
-    // Slurm itself repeats a wrong word as it is: `Invalid argument (…) for environment variable`, `Invalid --gpu-tune argument: …`.
+    // Slurm itself repeats a wrong word as it is: `Invalid argument (…) for environment variable`,
+    // `Invalid --gpu-tune argument: …`.
     let word = String::from_utf8_lossy(word);
     let stderr = String::from_utf8_lossy(&said.stderr).replace(&format!("({word})"), "");
     let stderr = stderr.replace(&format!("argument: {word}"), "");

@@ -1,4 +1,5 @@
-//! Memory safety of the plugin inside Slurm's own programs, watched by valgrind: `make memcheck`. Slow, so `cargo test` leaves it out.
+//! Memory safety of the plugin inside Slurm's own programs, watched by valgrind: `make memcheck`. Slow, so `cargo test`
+//! leaves it out.
 #![cfg(test)]
 
 mod slurm;
@@ -6,7 +7,8 @@ mod slurm;
 use slurm::{Cluster, Setup};
 use std::path::Path;
 
-/// Valgrind's words: a report names the functions and files on the way, and the plugin is unloaded before leaks are looked for.
+/// Valgrind's words: a report names the functions and files on the way, and the plugin is unloaded before leaks are
+/// looked for.
 const VALGRIND: &str =
     "--keep-debuginfo=yes --num-callers=40 --leak-check=full --show-leak-kinds=definite --error-limit=no";
 

@@ -1,5 +1,5 @@
-//! Beside a container plugin, on a real Slurm: a stand-in for pyxis (tests/fake-pyxis) that puts an image's environment over the job's
-//! and empties directories in the task's view, listed before and behind ours.
+//! Beside a container plugin, on a real Slurm: a stand-in for pyxis (tests/fake-pyxis) that puts an image's environment
+//! over the job's and empties directories in the task's view, listed before and behind ours.
 #![cfg(test)]
 
 mod slurm;

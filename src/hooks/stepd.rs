@@ -61,8 +61,8 @@ pub(super) fn user_init(handle: &Handle<'_>) {
     }
 }
 
-/// A step of which only faults are known. `strict` holds for it if its user asked for tuning: what the cluster's default would
-/// have meant for it, nobody has found out.
+/// A step of which only faults are known. `strict` holds for it if its user asked for tuning: what the cluster's
+/// default would have meant for it, nobody has found out.
 fn faulty(tasks: u32, faults: Vec<Notice>) -> Step {
     let asked = options::text().is_some_and(|text| text != "off");
     let strict = asked && setup().site.as_ref().is_some_and(|site| site.strict);

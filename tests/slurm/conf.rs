@@ -12,7 +12,8 @@ pub struct Setup {
     pub gpus: u32,
     /// Cores that a node claims; `None`: what the host has.
     pub cores: Option<u32>,
-    /// The node is this machine as it is: its sockets and hardware threads, GPUs found by discovery, half of them on each socket.
+    /// The node is this machine as it is: its sockets and hardware threads, GPUs found by discovery, half of them on
+    /// each socket.
     pub this_machine: bool,
     /// `TaskPlugin`.
     pub task_plugin: String,
@@ -197,8 +198,8 @@ fn cgroup_v2() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
-/// Stand-ins for device nodes that are not there. They stay, and lead nowhere: no driver answers. Where they are matters, because a
-/// task finds out what it may open by these names.
+/// Stand-ins for device nodes that are not there. They stay, and lead nowhere: no driver answers. Where they are
+/// matters, because a task finds out what it may open by these names.
 fn devices(place: &Place, gpus: u32) {
     for gpu in 0..gpus {
         let path = format!("/dev/nvidia{gpu}");

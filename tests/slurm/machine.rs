@@ -1,5 +1,5 @@
-//! The machine that the tests describe: this host's CPUs, one NUMA node, and GPUs each of which is near a single core, not the
-//! one that Slurm gives to the task of that number.
+//! The machine that the tests describe: this host's CPUs, one NUMA node, and GPUs each of which is near a single core,
+//! not the one that Slurm gives to the task of that number.
 
 use gpu_tune_engine::machine::{Core, Gpu, Locality, LocalitySource, Machine, NumaNode, Package, Vendor};
 use gpu_tune_engine::snapshot::{self, Key};

@@ -63,7 +63,8 @@ impl Place {
         self.inside(path)
     }
 
-    /// Writes a shell script that can be run, also in the place of a program, and returns its path as programs of the place see it.
+    /// Writes a shell script that can be run, also in the place of a program, and returns its path as programs of the
+    /// place see it.
     pub fn script(&self, path: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let outside = self.outside(path);

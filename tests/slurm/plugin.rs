@@ -5,7 +5,8 @@ use super::place::Place;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Compiles a library of the place and returns its path as programs of the place see it; `None`, and a line, without a compiler.
+/// Compiles a library of the place and returns its path as programs of the place see it; `None`, and a line, without a
+/// compiler.
 pub fn compile(place: &Place, name: &str, code: &str) -> Option<PathBuf> {
     let (source, library) = (format!("lib/{name}.c"), format!("lib/{name}.so"));
     place.write(&source, &format!("{code}\n"));

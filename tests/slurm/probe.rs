@@ -1,8 +1,8 @@
 //! The second witness: a task that prints what it finds in itself, without any of gpu-tune's code.
 //!
 //! `probe [MIB]` touches that much fresh memory (default 1) and prints one line, `PROBE` and a JSON object: the CPUs of
-//! /proc/self/status, what `get_mempolicy` answers, on which NUMA nodes the memory is (/proc/self/numa_maps), which GPU device
-//! nodes may be opened, the limits of locked memory and whether locking works, and the whole environment.
+//! /proc/self/status, what `get_mempolicy` answers, on which NUMA nodes the memory is (/proc/self/numa_maps), which GPU
+//! device nodes may be opened, the limits of locked memory and whether locking works, and the whole environment.
 #![allow(unsafe_code, reason = "get_mempolicy and mlock have no wrapper")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a part of the tests")]
 

@@ -1,5 +1,5 @@
-//! `refuse PROGRAM [WORDS…]`: the program and all that it starts are refused `sched_setaffinity` and `set_mempolicy` with EPERM,
-//! as a container's seccomp filter does.
+//! `refuse PROGRAM [WORDS…]`: the program and all that it starts are refused `sched_setaffinity` and `set_mempolicy`
+//! with EPERM, as a container's seccomp filter does.
 #![allow(unsafe_code, reason = "the filter is handed to the kernel as C data")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a part of the tests")]
 

@@ -1,8 +1,8 @@
 //! The user's own NCCL settings in a file, `~/.nccl.conf` or what `NCCL_CONF_FILE` names.
 //!
-//! NCCL reads it before `/etc/nccl.conf`, and the environment before both (src/misc/param.cc), so a variable that gpu-tune sets
-//! beats it. The plugin does not look at it: before the fork nothing may depend on a user's home, which can be away. So it is
-//! told here, after the fact.
+//! NCCL reads it before `/etc/nccl.conf`, and the environment before both (src/misc/param.cc), so a variable that
+//! gpu-tune sets beats it. The plugin does not look at it: before the fork nothing may depend on a user's home, which
+//! can be away. So it is told here, after the fact.
 
 use gpu_tune_engine::env::{NCCL_CONF_MAX, NcclConf};
 use std::fs::OpenOptions;

@@ -164,8 +164,8 @@ pub fn read_root(root: &Path) -> Result<Found, DiscoverError> {
     Ok((machine, notices))
 }
 
-/// As [`read_file`], but libhwloc runs in this very process, and a file that it does not survive ends both: for files that are
-/// known to be good.
+/// As [`read_file`], but libhwloc runs in this very process, and a file that it does not survive ends both: for files
+/// that are known to be good.
 pub fn read_xml(path: &Path) -> Result<Found, DiscoverError> {
     match xml::contents(path)? {
         xml::Contents::Snapshot(machine) => Ok((*machine, Vec::new())),

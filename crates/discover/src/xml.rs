@@ -124,8 +124,8 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// The half that a pair of sets lacks. hwloc writes both or none, and libhwloc 2.9 follows a null pointer where only one is there
-/// (found by the fuzz target `xml`).
+/// The half that a pair of sets lacks. hwloc writes both or none, and libhwloc 2.9 follows a null pointer where only
+/// one is there (found by the fuzz target `xml`).
 fn missing_set(tag: &Tag<'_>) -> Option<&'static str> {
     let has = |name| tag.attribute(name).is_some();
     [("cpuset", "complete_cpuset"), ("nodeset", "complete_nodeset")].into_iter().find_map(|(set, complete)| {

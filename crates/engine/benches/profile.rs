@@ -1,5 +1,5 @@
-//! How long a step takes to read its profile, with few and with many files in the admin's directory; and to write the plan that
-//! the shim reads.
+//! How long a step takes to read its profile, with few and with many files in the admin's directory; and to write the
+//! plan that the shim reads.
 //!
 //! `cargo bench -p gpu-tune-engine --bench profile`
 

@@ -12,8 +12,8 @@ const NONE: &str = "-";
 
 /// One line of heads and one for each rank, columns aligned, no trailing blanks.
 ///
-/// A task that drives its GPUs itself is one row for each GPU, named by its local id. A launcher is a row `launcher` (with its local id, if
-/// there are several) and a row for each of its ranks (`0`, or `1.0` for rank 0 of launcher 1).
+/// A task that drives its GPUs itself is one row for each GPU, named by its local id. A launcher is a row `launcher`
+/// (with its local id, if there are several) and a row for each of its ranks (`0`, or `1.0` for rank 0 of launcher 1).
 pub fn table(machine: &Machine, tasks: &[TaskPlan]) -> Vec<String> {
     let alone = tasks.len() <= 1;
     let rows =

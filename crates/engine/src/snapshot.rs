@@ -152,8 +152,8 @@ pub fn load(directory: &Path, now: &Key) -> Result<Machine, SnapshotError> {
     }
 }
 
-/// Keeps a machine in a state directory, which is made when it is not there. Returns the file's path. Nothing is written into a
-/// directory from which nothing would be read.
+/// Keeps a machine in a state directory, which is made when it is not there. Returns the file's path. Nothing is
+/// written into a directory from which nothing would be read.
 pub fn store(directory: &Path, machine: &Machine, key: &Key) -> Result<PathBuf, SnapshotError> {
     let made = fs::DirBuilder::new().mode(0o755).recursive(true).create(directory);
     made.map_err(|source| SnapshotError::Write { path: directory.into(), source })?;

@@ -113,14 +113,14 @@ pub fn check(path: &Path) -> Result<(), TrustError> {
     open(path).map(drop)
 }
 
-/// Checks a file as [`check`] does, and if it is a symbolic link, the file it leads to: for libraries, whose names are links to
-/// the file of one version.
+/// Checks a file as [`check`] does, and if it is a symbolic link, the file it leads to: for libraries, whose names are
+/// links to the file of one version.
 pub fn check_linked(path: &Path) -> Result<(), TrustError> {
     check(&walk(path)?)
 }
 
-/// Checks that only root can put files into a directory, and returns where it really is. What is written elsewhere as root may end
-/// up anywhere.
+/// Checks that only root can put files into a directory, and returns where it really is. What is written elsewhere as
+/// root may end up anywhere.
 pub fn check_dir(path: &Path) -> Result<PathBuf, TrustError> {
     let real = walk(path)?;
     let meta = fs::symlink_metadata(&real).map_err(|source| failed(path, source))?;
@@ -274,8 +274,8 @@ fn owned(path: &Path, meta: &Metadata) -> Result<(), TrustError> {
     Err(TrustError::Owner { path: path.to_owned(), uid })
 }
 
-/// The effective user, whose our own directory in /proc is (proc(5); true also of a process that may not be dumped, whose files
-/// in there are root's).
+/// The effective user, whose our own directory in /proc is (proc(5); true also of a process that may not be dumped,
+/// whose files in there are root's).
 fn own_uid() -> Option<u32> {
     fs::metadata("/proc/self").ok().map(|meta| meta.uid())
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file of the collection (`GPU_TUNE_SHARED`, or `shared` beside the repository); `None`, and said so, when it is not there.
+/// A file of the collection (`GPU_TUNE_SHARED`, or `shared` beside the repository); `None`, and said so, when it is not
+/// there.
 pub(crate) fn file(name: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
     let path = std::env::var_os("GPU_TUNE_SHARED").map_or_else(beside, PathBuf::from).join(name);

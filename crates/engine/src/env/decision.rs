@@ -107,7 +107,8 @@ impl Decision {
         self.prepend.is_some() || self.append.is_some()
     }
 
-    /// The value as text, placeholders of the task still in it; `…` stands for what the task has where items are put around it.
+    /// The value as text, placeholders of the task still in it; `…` stands for what the task has where items are put
+    /// around it.
     pub fn value_text(&self) -> String {
         let value = match &self.outcome {
             Outcome::Set(value) => value.to_string(),

@@ -1,11 +1,12 @@
 //! Decides what becomes of each variable, next to what the user, the host and the container say.
 //!
-//! In two stages, as the plan: [`decide`] runs once per step, before the fork, where the user's own environment can still be
-//! seen; [`Decision::for_rank`] runs in each task and only fills in what differs from rank to rank. Both are pure: only [`NcclConf::load`] reads a file.
+//! In two stages, as the plan: [`decide`] runs once per step, before the fork, where the user's own environment can
+//! still be seen; [`Decision::for_rank`] runs in each task and only fills in what differs from rank to rank. Both are
+//! pure: only [`NcclConf::load`] reads a file.
 //!
-//! Highest first: `force`; what the user exported; a value from the admin's directory; the host's `/etc/nccl.conf`; a built-in
-//! value; the container image's environment. So a value of ours, and the user's where it stays, is set in the task again: the
-//! image's values were put there in between.
+//! Highest first: `force`; what the user exported; a value from the admin's directory; the host's `/etc/nccl.conf`; a
+//! built-in value; the container image's environment. So a value of ours, and the user's where it stays, is set in the
+//! task again: the image's values were put there in between.
 #![forbid(unsafe_code)]
 
 mod decision;

@@ -1,5 +1,5 @@
-//! The host's `/etc/nccl.conf`, as NCCL reads it: one `NAME=VALUE` per line, `#` begins a comment line, nothing is trimmed, and
-//! what is in the environment already stays (NCCL: src/misc/param.cc, `setEnvFile`).
+//! The host's `/etc/nccl.conf`, as NCCL reads it: one `NAME=VALUE` per line, `#` begins a comment line, nothing is
+//! trimmed, and what is in the environment already stays (NCCL: src/misc/param.cc, `setEnvFile`).
 
 use crate::trusted::{self, TrustError};
 use std::collections::BTreeMap;

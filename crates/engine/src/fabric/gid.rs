@@ -49,8 +49,8 @@ fn within(range: &Option<AddressRange>) -> String {
     range.map(|range| format!(" in {range}")).unwrap_or_default()
 }
 
-/// The lowest index that has a fitting address on every port. Usually all ports have it in the same place, and only the tables'
-/// first entries are read.
+/// The lowest index that has a fitting address on every port. Usually all ports have it in the same place, and only the
+/// tables' first entries are read.
 pub(super) fn common_index(root: &Path, ports: &[&Port], range: Option<&AddressRange>) -> Result<u32, NoIndex> {
     let firsts: Vec<u32> = ports.iter().map(|port| first(root, port, range)).collect::<Result<_, _>>()?;
     let one = *firsts.first().ok_or(NoIndex::NoPort)?;

@@ -1,7 +1,8 @@
 //! Which RDMA ports NCCL uses: the value of `NCCL_IB_HCA`.
 
-/// A list of devices, as NCCL reads it: names are prefixes, or exact behind `=`; `^` in front excludes them; `:PORT` behind a name
-/// means one port, and what NCCL 2.30 lets follow that is passed over. At most 32 names count (NCCL: src/transport/net_ib).
+/// A list of devices, as NCCL reads it: names are prefixes, or exact behind `=`; `^` in front excludes them; `:PORT`
+/// behind a name means one port, and what NCCL 2.30 lets follow that is passed over. At most 32 names count (NCCL:
+/// src/transport/net_ib).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HcaFilter {
     exclude: bool,

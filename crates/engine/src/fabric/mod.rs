@@ -47,7 +47,8 @@ pub struct Port {
 }
 
 impl Fabric {
-    /// Reads the ports below `root` (`/` on the host itself). A machine without RDMA has none; what cannot be read is left out.
+    /// Reads the ports below `root` (`/` on the host itself). A machine without RDMA has none; what cannot be read is
+    /// left out.
     pub fn read(root: &Path) -> Self {
         let class = root.join("sys/class/infiniband");
         let mut ports = Vec::new();
@@ -111,8 +112,8 @@ fn names(dir: &Path, most: usize) -> Vec<String> {
     names
 }
 
-/// The first line of a small file, without blanks around it. `None`: it cannot be read; the kernel answers EINVAL for slots of
-/// a table that are empty.
+/// The first line of a small file, without blanks around it. `None`: it cannot be read; the kernel answers EINVAL for
+/// slots of a table that are empty.
 fn text(path: &Path) -> Option<String> {
     let mut text = String::new();
     File::open(path).ok()?.take(FILE_MAX).read_to_string(&mut text).ok()?;

@@ -36,8 +36,8 @@ pub(super) fn overlap(machine: &Machine, gpus: &[usize]) -> Notice {
 
 /// Near CPUs are known, and none may be used (rule 9).
 ///
-/// `near` are those CPUs, `usable` those that ranks have; `reserved`: the step owns some near ones, but the profile keeps them
-/// from ranks.
+/// `near` are those CPUs, `usable` those that ranks have; `reserved`: the step owns some near ones, but the profile
+/// keeps them from ranks.
 pub(super) fn remote(machine: &Machine, gpus: &[usize], near: &CpuSet, usable: &CpuSet, reserved: bool) -> Notice {
     let message = format!(
         "{} on {} {} far from the step's CPUs {usable} ({}): every host-to-GPU copy crosses a link between nodes",

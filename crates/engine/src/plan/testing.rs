@@ -247,7 +247,8 @@ fn split(slice: &Slice, ranks: usize, cores: &[(usize, CpuSet)]) -> Result<(), S
     agree(&format!("ranks of GPU {}", slice.gpu), &slice.shares.iter().map(cpus_of).collect(), &expect)
 }
 
-/// Memory is that of the cores given, of the GPU's own node first; nobody knows which that is where nobody knows what is near.
+/// Memory is that of the cores given, of the GPU's own node first; nobody knows which that is where nobody knows what
+/// is near.
 fn memory(machine: &Machine, request: &Request, near: Option<&[u32]>, share: &Share) -> Result<(), String> {
     let mut may = NodeSet::new();
     let mut own = NodeSet::new();

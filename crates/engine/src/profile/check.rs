@@ -1,5 +1,5 @@
-//! What `gpu-tune profile check` says about a file, beyond what keeps it from being read: values that a program would misread,
-//! and variables that do not belong where they stand.
+//! What `gpu-tune profile check` says about a file, beyond what keeps it from being read: values that a program would
+//! misread, and variables that do not belong where they stand.
 
 use super::known::{self, CLASHES, Class, KNOWN, Known, Takes, Trait};
 use super::{Action, Catalog, Entry, Finding, Kind, Profile, ProfileError, Rule};

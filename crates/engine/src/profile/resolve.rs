@@ -28,8 +28,8 @@ pub struct Resolved {
     pub workers: bool,
     /// When rendezvous variables are set.
     pub rendezvous: Rendezvous,
-    /// What is to be done to variables: at most one rule per variable and slot, sorted by name. Rules whose condition does not
-    /// hold are gone.
+    /// What is to be done to variables: at most one rule per variable and slot, sorted by name. Rules whose condition
+    /// does not hold are gone.
     pub env: Vec<Rule>,
     /// Rules that do not apply, and why.
     pub skipped: Vec<Skipped>,

@@ -1,5 +1,6 @@
-//! The planner's rules on machines that people have (`machines` shows placement, `tasks` who gets what), and on machines
-//! that nobody has: `properties` holds for all that `generate` makes, where `super::testing` says the same a second time, simply.
+//! The planner's rules on machines that people have (`machines` shows placement, `tasks` who gets what), and on
+//! machines that nobody has: `properties` holds for all that `generate` makes, where `super::testing` says the same a
+//! second time, simply.
 
 mod generate;
 mod machines;
