@@ -122,8 +122,7 @@ fn the_keys_of_the_option_reach_the_kernel() {
     assert_eq!(masks("--gpu-tune=h200,mem=bind"), [("1".into(), 2), ("0".into(), 2)]);
     assert_eq!(masks("--gpu-tune=h200,mem=off"), [("1".into(), 0), ("0".into(), 0)]);
     // What Slurm's own binding does when nobody else binds.
-    let plain: Vec<_> =
-        cluster.probe(&TWO_TASKS, &[]).fine().witnesses().iter().map(|task| task.cpus.clone()).collect();
+    let plain = cluster.probe(&TWO_TASKS, &[]).fine().masks();
     let off: Vec<_> = masks("--gpu-tune=h200,bind=off,mem=off").into_iter().map(|(cpus, _)| cpus).collect();
     assert_eq!(off, plain);
     let task = cluster.probe(&with(&["--gpu-tune=h200,env=off"]), &[]).fine().witnesses().remove(0);

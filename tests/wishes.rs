@@ -40,17 +40,14 @@ fn an_srun_inside_a_task_is_tuned_anew_and_does_not_take_the_outer_mask_for_a_wi
     cluster.run("srun", &["-n1", "-c2", "--gpus=2", "--gpu-tune=h200", "bash", "-c", &inner], &[]).fine();
     let texts = ["inner-0", "inner-1"].map(|file| std::fs::read_to_string(cluster.place.outside(file)).unwrap());
     let out = Output { code: 0, stdout: texts.concat(), stderr: String::new() };
-    let masks: Vec<String> = out.witnesses().iter().map(|task| task.cpus.clone()).collect();
-    assert_eq!(masks, ["1", "0"]);
+    assert_eq!(out.masks(), ["1", "0"]);
 }
 
 #[test]
 fn one_thread_of_a_core_is_no_binding_wish() {
     let Some(cluster) = Cluster::start(Setup::default()) else { return };
     let words = ["-n2", "-c1", "--gpus-per-task=1", "--hint=nomultithread", "--gpu-tune=h200"];
-    let masks: Vec<String> =
-        cluster.probe(&words, &[]).fine().witnesses().iter().map(|task| task.cpus.clone()).collect();
-    assert_eq!(masks, ["1", "0"]);
+    assert_eq!(cluster.probe(&words, &[]).fine().masks(), ["1", "0"]);
 }
 
 #[test]
