@@ -15,19 +15,24 @@ fn a_cpu_bind_of_the_user_stays() {
     assert!(output.stderr.contains("--cpu-bind"), "{}", output.stderr);
 }
 
-#[test]
-fn a_mem_bind_of_the_user_stays() {
+/// Whose memory the user binds to node 1 has the cores beside his GPUs from us, and is told so.
+fn memory_only(options: &str, numactl: &str, told: &str) {
     let Some(node) = Node::get() else { return };
-    let output = node
-        .output("-n2 -c2 --gpus-per-node=2 --gres-flags=enforce-binding --mem-bind=map_mem:1,1 --gpu-tune=h200,verbose")
-        .fine();
+    let step =
+        format!("-n2 -c2 --gpus-per-node=2 --gres-flags=enforce-binding {options} --gpu-tune=h200,verbose {numactl}");
+    let output = node.output(&step).fine();
     let tasks = output.witnesses();
     assert_eq!(tasks.len(), 2);
     for (task, gpu) in tasks.iter().zip(&node.truth.gpus) {
         assert!(cpus(task).is_subset(&gpu.cpus), "the cores are still ours: {task:?}");
         assert_memory(task, BIND, &NodeSet::from_iter([1]));
     }
-    assert!(output.stderr.contains("--mem-bind"), "{}", output.stderr);
+    assert!(output.stderr.contains(told), "{}", output.stderr);
+}
+
+#[test]
+fn a_mem_bind_of_the_user_stays() {
+    memory_only("--mem-bind=map_mem:1,1", "", "--mem-bind");
 }
 
 /// `srun … numactl …`: CPUs far from the GPU, which the task's own share does not have.
@@ -47,16 +52,7 @@ fn numactl_before_the_program_is_a_wish_and_told() {
 
 #[test]
 fn memory_by_numactl_stays_and_the_cores_are_ours() {
-    let Some(node) = Node::get() else { return };
-    let step = "-n2 -c2 --gpus-per-node=2 --gres-flags=enforce-binding --gpu-tune=h200,verbose numactl --membind=1";
-    let output = node.output(step).fine();
-    let tasks = output.witnesses();
-    assert_eq!(tasks.len(), 2);
-    for (task, gpu) in tasks.iter().zip(&node.truth.gpus) {
-        assert!(cpus(task).is_subset(&gpu.cpus), "{task:?}");
-        assert_memory(task, BIND, &NodeSet::from_iter([1]));
-    }
-    assert!(output.stderr.contains("memory is left as it is: `numactl` was given"), "{}", output.stderr);
+    memory_only("", "numactl --membind=1", "memory is left as it is: `numactl` was given");
 }
 
 #[test]
