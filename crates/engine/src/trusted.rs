@@ -105,7 +105,7 @@ impl TrustError {
 
 /// Reads a whole file of at most `most` bytes that only root can have written (see the module's text).
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
-    whole(open(path)?, path, most)
+    open(path)?.whole(path, most)
 }
 
 /// Checks a file as [`read`] does, without reading it: for programs and libraries that others will load.
@@ -162,12 +162,17 @@ impl Listing {
     /// Reads one of the files as [`read`] does. The way to the directory was walked when it was listed, and is not walked again.
     pub fn read(&self, file: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
         let name = file.file_name().ok_or_else(|| TrustError::NotAFile(file.to_owned()))?;
-        whole(open_at(file, &self.real.join(name))?, file, most)
+        open_at(file, &self.real.join(name))?.whole(file, most)
     }
 }
 
-/// Opens a regular file that only root can have written.
-fn open(path: &Path) -> Result<File, TrustError> {
+/// A regular file that only root can have written, and its size in bytes.
+struct Opened {
+    file: File,
+    size: u64,
+}
+
+fn open(path: &Path) -> Result<Opened, TrustError> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(TrustError::NotAFile(path.to_owned()));
     };
@@ -175,7 +180,7 @@ fn open(path: &Path) -> Result<File, TrustError> {
 }
 
 /// The same in a directory that is known to be closed; `path` is what the file was named.
-fn open_at(path: &Path, real: &Path) -> Result<File, TrustError> {
+fn open_at(path: &Path, real: &Path) -> Result<Opened, TrustError> {
     // O_NONBLOCK: opening a pipe would wait for a writer.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(real).map_err(|source| {
@@ -190,18 +195,20 @@ fn open_at(path: &Path, real: &Path) -> Result<File, TrustError> {
         return Err(TrustError::NotAFile(path.to_owned()));
     }
     closed(path, &meta)?;
-    Ok(file)
+    Ok(Opened { file, size: meta.len() })
 }
 
-fn whole(file: File, path: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
-    // With room for all of it and the end one call reads it: without, `read_to_end` feels its way from 32 bytes on.
-    let size = file.metadata().map_or(0, |meta| meta.len()).min(most);
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).saturating_add(1));
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
-    if bytes.len() as u64 > most {
-        return Err(TrustError::TooBig { path: path.to_owned(), most });
+impl Opened {
+    fn whole(self, path: &Path, most: u64) -> Result<Vec<u8>, TrustError> {
+        // With room for all of it and the end one call reads it: without, `read_to_end` feels its way from 32 bytes on.
+        let room = usize::try_from(self.size.min(most)).unwrap_or(0).saturating_add(1);
+        let mut bytes = Vec::with_capacity(room);
+        self.file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(|source| failed(path, source))?;
+        if bytes.len() as u64 > most {
+            return Err(TrustError::TooBig { path: path.to_owned(), most });
+        }
+        Ok(bytes)
     }
-    Ok(bytes)
 }
 
 /// Follows a path from `/` down, checks every directory and link on it, and returns where it really leads.

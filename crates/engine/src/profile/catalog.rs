@@ -7,7 +7,7 @@ use super::builtin::BUILTIN;
 use super::{Finding, Kind, Profile, ProfileError, Source, bounds};
 use crate::spec::{Choice, RESERVED, SiteConfig, Spec, is_name};
 use crate::text::{chain, shown};
-use crate::trusted::{self, TrustError};
+use crate::trusted::{self, Listing, TrustError};
 use crate::{Code, Notice};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,10 +53,7 @@ impl Catalog {
         let mut notices = Vec::new();
         match trusted::list_dir(dir, ".toml", bounds::FILES) {
             Ok(listing) => {
-                listing
-                    .files
-                    .iter()
-                    .for_each(|file| notices.extend(catalog.add_file(file, listing.read(file, bounds::FILE))));
+                listing.files.iter().for_each(|file| notices.extend(catalog.add_file(&listing, file)));
             }
             Err(error) if error.is_missing() => {}
             Err(error) => notices.push(untrusted(&error)),
@@ -77,14 +74,14 @@ impl Catalog {
         self.entries.insert(name.to_owned(), entry);
     }
 
-    fn add_file(&mut self, file: &Path, bytes: Result<Vec<u8>, TrustError>) -> Option<Notice> {
+    fn add_file(&mut self, listing: &Listing, file: &Path) -> Option<Notice> {
         let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         if !is_name(name) || RESERVED.contains(&name) {
             let message =
                 format!("`{}` is not used: `{}` cannot be the name of a profile", file.display(), shown(name));
             return Some(Notice::new(Code::Profile, message).help("names are of a-z, 0-9, `_`, `.` and `-`"));
         }
-        let text = match bytes {
+        let text = match listing.read(file, bounds::FILE) {
             Ok(bytes) => String::from_utf8(bytes).map_or(Text::Odd, |text| Text::Here(Cow::Owned(text))),
             Err(error) => Text::Refused(Arc::new(error)),
         };
