@@ -1,47 +1,16 @@
 //! The files that were built: how big, what they export and need; and what srun opens because of them.
 
-use crate::slurm::Cluster;
-use object::{Object, ObjectSymbol};
+use crate::slurm::{Cluster, elf};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// One file of `make build`.
-#[derive(Debug)]
-pub(crate) struct Built {
-    pub(crate) name: &'static str,
-    pub(crate) bytes: usize,
-    /// Names that other files can use.
-    pub(crate) exports: BTreeSet<String>,
-    /// Libraries that it needs.
-    pub(crate) needs: Vec<String>,
-}
-
-/// Reads the files of `GPU_TUNE_DIST`, or of target/dist.
-pub(crate) fn read(root: &Path) -> Vec<Built> {
+/// The files of `make build` that are there, by name: of `GPU_TUNE_DIST`, or of target/dist.
+pub(crate) fn read(root: &Path) -> Vec<(&'static str, elf::File)> {
     let dist = std::env::var_os("GPU_TUNE_DIST").map_or_else(|| root.join("target/dist"), PathBuf::from);
     let names = ["gpu_tune.so", "libgpu_tune_preload.so", "gpu-tune"];
-    names.into_iter().filter_map(|name| built(&dist.join(name), name)).collect()
-}
-
-fn built(path: &Path, name: &'static str) -> Option<Built> {
-    let bytes = std::fs::read(path).ok()?;
-    let file = object::File::parse(&*bytes).unwrap();
-    let defined = file.dynamic_symbols().filter(|symbol| symbol.is_definition() && symbol.is_global());
-    let exports = defined.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect();
-    Some(Built { name, bytes: bytes.len(), exports, needs: needs(&bytes) })
-}
-
-/// The `DT_NEEDED` entries.
-fn needs(bytes: &[u8]) -> Vec<String> {
-    use object::read::elf::{Dyn, ElfFile64, FileHeader};
-    let file = ElfFile64::<object::Endianness>::parse(bytes).unwrap();
-    let (endian, sections) = (file.endian(), file.elf_section_table());
-    let Ok(Some((entries, strings))) = sections.dynamic(endian, bytes) else { return Vec::new() };
-    let strings = sections.strings(endian, bytes, strings).unwrap();
-    let needed = entries.iter().filter(|entry| entry.tag32(endian) == Some(object::elf::DT_NEEDED));
-    debug_assert!(file.elf_header().is_type_64());
-    needed.map(|entry| String::from_utf8_lossy(entry.string(endian, strings).unwrap()).into_owned()).collect()
+    let there = names.into_iter().map(|name| (name, dist.join(name))).filter(|(_, path)| path.exists());
+    there.map(|(name, path)| (name, elf::read(&path))).collect()
 }
 
 /// What srun opens with these words, by strace; `None` where that does not run. What is the job's or the place's own

@@ -1,8 +1,8 @@
 //! The section of docs/performance.md that is made from the numbers, and the raw numbers as JSON.
 
-use crate::files::Built;
 use crate::own::{Hooks, sum};
 use crate::scale::Scale;
+use crate::slurm::elf;
 use crate::stats::{median, most};
 use crate::steps::{Steps, TASKS};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(crate) struct Results {
     pub(crate) steps: Steps,
     pub(crate) scale: Scale,
     pub(crate) functions: Vec<(String, f64)>,
-    pub(crate) files: Vec<Built>,
+    pub(crate) files: Vec<(&'static str, elf::File)>,
 }
 
 /// Puts the section in its place.
@@ -84,12 +84,12 @@ impl Results {
     }
 
     fn whole_table(&self) -> String {
-        let mut text = "### A job of its own\n\n`srun true` outside of an allocation, by hyperfine, without, with, without, with (`h200`, snapshot).\n\n\
-             | tasks | no plugin, ms | gpu-tune, ms | ratio | no plugin, once more, to no plugin |\n|--:|--:|--:|--:|--:|\n"
-            .to_owned();
         let Some(sizes) = &self.steps.whole else {
             return "### A job of its own\n\nNot measured: hyperfine is not installed.\n".to_owned();
         };
+        let mut text = "### A job of its own\n\n`srun true` outside of an allocation, by hyperfine, without, with, without, with (`h200`, snapshot).\n\n\
+             | tasks | no plugin, ms | gpu-tune, ms | ratio | no plugin, once more, to no plugin |\n|--:|--:|--:|--:|--:|\n"
+            .to_owned();
         for size in sizes {
             let [without, with] = size.medians();
             let (ratio, drift) = (with / without, size.drift());
@@ -160,15 +160,9 @@ impl Results {
 
     fn files_table(&self) -> String {
         let mut text = "### Files\n\n| file | bytes | exported symbols | needs |\n|---|--:|--:|---|\n".to_owned();
-        for file in &self.files {
-            let _ = writeln!(
-                text,
-                "| `{}` | {} | {} | {} |",
-                file.name,
-                file.bytes,
-                file.exports.len(),
-                file.needs.join(", ")
-            );
+        for (name, file) in &self.files {
+            let _ =
+                writeln!(text, "| `{}` | {} | {} | {} |", name, file.bytes, file.exports.len(), file.needs.join(", "));
         }
         let opened = match &self.steps.opened {
             None => "not looked at: strace does not run here".to_owned(),

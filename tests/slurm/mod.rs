@@ -15,6 +15,7 @@
 pub mod artifacts;
 pub mod conf;
 pub mod discovery;
+pub mod elf;
 pub mod machine;
 pub mod place;
 pub mod plugin;

@@ -73,7 +73,7 @@ pub fn serve() -> io::Result<ExitCode> {
 
 /// A process that is over.
 struct Ended {
-    /// `None`: it had to be killed, after this long.
+    /// `Err`: it had to be killed, after this long.
     status: Result<ExitStatus, Duration>,
     stdout: Vec<u8>,
     stderr: String,

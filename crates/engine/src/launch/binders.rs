@@ -17,9 +17,6 @@ pub struct Wish {
     pub memory: Option<&'static str>,
 }
 
-/// Programs that bind what they start.
-pub const PROGRAMS: [&str; 2] = ["numactl", "taskset"];
-
 /// Flags by which a launcher, or an srun, binds the ranks it starts, and what they do. PyTorch spells its flags with `_` too.
 pub const FLAGS: [(&str, &str); 3] = [
     ("--bind-cores-to-rank", "makes deepspeed start every rank with numactl"),
@@ -66,7 +63,7 @@ pub fn later<S: AsRef<str>>(argv: &[S]) -> Option<&str> {
 
 /// Whether a word names a program that binds what it starts.
 pub fn is_program(word: &str) -> bool {
-    PROGRAMS.contains(&file_name(word))
+    binders::is_binder(file_name(word).as_bytes())
 }
 
 /// What a flag of a launcher does about binding, with or without a value; `None`: nothing.
