@@ -54,6 +54,17 @@ fn a_constrained_task_reads_its_own_cgroup_and_nothing_else() {
     tasks.iter().for_each(|calls| check(calls, 1, may_tell_devices));
 }
 
+#[test]
+fn with_a_default_for_the_cluster_a_step_without_gpus_reads_no_file_of_ours() {
+    let Some(traced) = Traced::start(Setup::default().words("default=h200")) else { return };
+    let reads_profiles = |words: &[&str]| {
+        traced.calls(words);
+        traced.logs().iter().filter(|log| log.contains("profiles.d")).count()
+    };
+    assert_eq!(reads_profiles(&["-n1", "true"]), 0);
+    assert_eq!(reads_profiles(&["-n1", "--gpus=1", "true"]), 1, "the slurmstepd of the second step");
+}
+
 /// Where a task finds out which of the step's GPUs are its own (`src/devices.rs`): in its cgroup, unless it is in a
 /// container.
 fn may_tell_devices(path: &str) -> bool {
@@ -117,10 +128,14 @@ impl Traced {
     /// Runs a step; for each task the system calls of our `task_init`.
     fn calls(&self, words: &[&str]) -> Vec<Vec<String>> {
         self.cluster.run("srun", words, &[]).fine();
-        let logs = std::fs::read_dir(self.tools.outside("")).unwrap().flatten().map(|entry| entry.path());
-        let logs =
-            logs.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("calls.")));
-        logs.filter_map(|log| between(&std::fs::read_to_string(log).unwrap())).collect()
+        self.logs().iter().filter_map(|log| between(log)).collect()
+    }
+
+    /// What each process has done so far.
+    fn logs(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.tools.outside("")).unwrap().flatten().map(|entry| entry.path());
+        let logs = files.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("calls."));
+        logs.map(|log| std::fs::read_to_string(log).unwrap()).collect()
     }
 }
 

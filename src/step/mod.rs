@@ -60,6 +60,9 @@ impl Prepared {
             None
         });
         let asked = own.is_some();
+        if !asked && !refused && gpu_numbers(handle).is_none() {
+            return None;
+        }
         let spec = own.or(default);
         let Some(spec) = spec else {
             // The text came past srun's own check: an older job, or another srun. The task tells, nothing is changed.
@@ -127,7 +130,7 @@ impl Step {
         prepared: Prepared,
         total_gpus: Option<u32>,
     ) -> Option<Self> {
-        let numbers = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"].iter().find_map(|name| handle.getenv_text(name));
+        let numbers = gpu_numbers(handle);
         if !prepared.asked && numbers.is_none() {
             return None;
         }
@@ -240,6 +243,11 @@ impl Default for Step {
             namespace: None,
         }
     }
+}
+
+/// The step's GPUs by Slurm's numbers; a batch step has its job's only.
+fn gpu_numbers(handle: &Handle<'_>) -> Option<String> {
+    ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"].iter().find_map(|name| handle.getenv_text(name))
 }
 
 /// The step's GPUs as indices into the machine's. A number beyond the machine means that the snapshot describes another
