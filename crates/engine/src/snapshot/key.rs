@@ -11,6 +11,9 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
+/// How much of the kernel's list of PCI devices is read: a device takes up to 200 bytes.
+const PCI_MOST: u64 = 4 * 1024 * 1024;
+
 /// What a snapshot is valid for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Key {
@@ -78,9 +81,18 @@ fn addresses(directory: &Path) -> BTreeSet<PciAddress> {
     names(directory).filter_map(|name| name.parse().ok()).collect()
 }
 
-/// Reads a file for each PCI device: some milliseconds on a big node, hence the last resort.
+/// Asks the devices whose maker also makes GPUs. To ask each for its maker takes milliseconds on a big node, so that is read
+/// from the one file that has all of them.
 fn on_pci(root: &Path) -> BTreeSet<PciAddress> {
     let devices = root.join("sys/bus/pci/devices");
+    let makers = text(&root.join("proc/bus/pci/devices"), PCI_MOST).map(|list| of_gpu_makers(&list));
+    if makers.as_ref().is_some_and(BTreeSet::is_empty) {
+        return BTreeSet::new();
+    }
+    let possible = |address: &PciAddress| {
+        let place = (address.bus, address.device, address.function);
+        makers.as_ref().is_none_or(|makers| makers.contains(&place))
+    };
     let number = |name: &str, file: &str| {
         let text = first_line(&devices.join(name).join(file))?;
         u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
@@ -91,7 +103,22 @@ fn on_pci(root: &Path) -> BTreeSet<PciAddress> {
         let class = u16::try_from(number(name, "class")? >> 8).ok()?;
         Vendor::of_function(vendor, class)
     };
-    names(&devices).filter(|name| gpu(name).is_some()).filter_map(|name| name.parse().ok()).collect()
+    let here = names(&devices).filter_map(|name| Some((name.parse::<PciAddress>().ok()?, name)));
+    here.filter(|(address, name)| possible(address) && gpu(name).is_some()).map(|(address, _)| address).collect()
+}
+
+/// Bus, device and function of the devices by makers of GPUs, in any domain. Each line of /proc/bus/pci/devices begins with
+/// bus and `devfn` in one hexadecimal word and the maker's and the model's number in another (`show_device` in the
+/// kernel's drivers/pci/proc.c).
+fn of_gpu_makers(list: &str) -> BTreeSet<(u8, u8, u8)> {
+    let place = |line: &str| {
+        let (place, rest) = line.split_once('\t')?;
+        let maker = u16::from_str_radix(rest.get(..4)?, 16).ok()?;
+        Vendor::of_id(maker)?;
+        let [bus, devfn] = u16::from_str_radix(place, 16).ok()?.to_be_bytes();
+        Some((bus, devfn >> 3, devfn & 7))
+    };
+    list.lines().filter_map(place).collect()
 }
 
 /// The configured compute instances, from the driver's capability files.
@@ -120,9 +147,15 @@ fn names(directory: &Path) -> impl Iterator<Item = String> + use<> {
 
 /// The first line of a small file of the kernel, trimmed; `None` when the file is missing or empty.
 fn first_line(path: &Path) -> Option<String> {
-    let mut text = String::new();
-    File::open(path).ok()?.take(4096).read_to_string(&mut text).ok()?;
+    let text = text(path, 4096)?;
     text.lines().next().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned)
+}
+
+/// A file of the kernel, up to a size; `None` when it cannot be read.
+fn text(path: &Path, most: u64) -> Option<String> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(most).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]
@@ -174,6 +207,23 @@ mod tests {
             root.write(&format!("sys/bus/pci/devices/{name}/class"), &format!("{class}\n"));
         }
         assert_eq!(addresses_of(&Key::of_this_host(root.path())), ["0000:06:00.0", "0000:c1:00.0"]);
+    }
+
+    #[test]
+    fn the_kernels_list_of_makers_only_saves_reading() {
+        let root = TempDir::new("key-makers");
+        for (name, vendor) in [("0000:4e:1f.3", "0x10de"), ("0001:4e:1f.3", "0x10de"), ("0000:4f:00.0", "0x10de")] {
+            root.write(&format!("sys/bus/pci/devices/{name}/vendor"), &format!("{vendor}\n"));
+            root.write(&format!("sys/bus/pci/devices/{name}/class"), "0x030200\n");
+        }
+        assert_eq!(Key::of_this_host(root.path()).gpus.len(), 3);
+        let line = |place: &str, maker: &str| format!("{place}\t{maker}2335\t0\t         0\tnvidia\n");
+        let list = format!("{}{}{}odd\n", line("4efb", "10de"), line("4efb", "1002"), line("4f00", "8086"));
+        root.write("proc/bus/pci/devices", &list);
+        let key = Key::of_this_host(root.path());
+        assert_eq!(addresses_of(&key), ["0000:4e:1f.3", "0001:4e:1f.3"], "the last one is not asked");
+        root.write("proc/bus/pci/devices", "");
+        assert_eq!(Key::of_this_host(root.path()).gpus, []);
     }
 
     #[test]
