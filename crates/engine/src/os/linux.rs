@@ -29,6 +29,8 @@ const MPOL_DEFAULT: i32 = 0;
 const MPOL_PREFERRED: i32 = 1;
 const MPOL_BIND: i32 = 2;
 const MPOL_PREFERRED_MANY: i32 = 5;
+/// For `get_mempolicy`: the nodes on which the cpuset lets the thread have memory.
+const MPOL_F_MEMS_ALLOWED: libc::c_ulong = 4;
 /// Flags such as `MPOL_F_STATIC_NODES` that travel in the mode's upper bits.
 const MPOL_MODE_FLAGS: i32 = 0xe000;
 
@@ -87,11 +89,17 @@ impl Os for Linux {
     }
 
     fn mems_allowed(&mut self) -> io::Result<NodeSet> {
-        let status = std::fs::read_to_string("/proc/self/status")?;
-        let list = status.lines().find_map(|line| line.strip_prefix("Mems_allowed_list:"));
-        let list =
-            list.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no `Mems_allowed_list` in /proc/self/status"))?;
-        list.parse().map_err(|bad| io::Error::new(io::ErrorKind::InvalidData, bad))
+        // The same set as `Mems_allowed` in /proc/self/status, which takes the kernel 50 µs to write.
+        let (_, nodes) = grow(|mask| {
+            let (no_mode, bits) = (std::ptr::null_mut::<i32>(), mask.len() * WORD_BITS as usize);
+            // SAFETY: the kernel writes at most `bits` bits to the mask, which holds that many; the mode may be null, and
+            // with this flag it does not use the address.
+            let answer = unsafe {
+                libc::syscall(libc::SYS_get_mempolicy, no_mode, mask.as_mut_ptr(), bits, 0, MPOL_F_MEMS_ALLOWED)
+            };
+            check(answer)
+        })?;
+        Ok(nodes)
     }
 }
 

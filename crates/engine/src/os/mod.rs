@@ -36,10 +36,10 @@ pub trait Os {
     /// What the kernel says.
     fn get_mempolicy(&mut self) -> io::Result<Policy>;
 
-    /// The NUMA nodes that memory may come from (`Mems_allowed_list`).
+    /// The NUMA nodes that memory may come from (`Mems_allowed` in /proc/self/status).
     ///
     /// # Errors
-    /// When /proc/self/status cannot be read or understood.
+    /// What `get_mempolicy(2)` answers.
     fn mems_allowed(&mut self) -> io::Result<NodeSet>;
 }
 

@@ -16,6 +16,22 @@ fn an_unknown_profile_is_refused_with_the_list_and_the_nearest() {
 }
 
 #[test]
+fn a_broken_file_in_the_place_of_a_built_in_profile_is_found_by_all_that_inherit_it() {
+    let dir = TempDir::new("profiles-parent");
+    dir.write("mine.toml", "inherits = \"h200\"");
+    let (catalog, _) = Catalog::load(dir.path());
+    for fine in ["h200+ib", "mine", "mine+ib"] {
+        catalog.check(&spec(fine), &site(&[])).unwrap();
+    }
+    dir.write("base.toml", "description = 3");
+    let (catalog, _) = Catalog::load(dir.path());
+    for broken in ["base", "h200", "mine", "classic+base"] {
+        catalog.check(&spec(broken), &site(&[])).expect_err(broken);
+    }
+    catalog.check(&spec("classic"), &site(&[])).unwrap();
+}
+
+#[test]
 fn a_directory_wins_over_what_is_built_in_and_a_missing_one_is_no_fault() {
     let dir = TempDir::new("profiles");
     let (catalog, notices) = Catalog::load(&dir.path().join("none"));
