@@ -36,7 +36,7 @@ impl Results {
         std::fs::create_dir_all(dir).unwrap();
         let series = self.steps.series.iter().map(|series| json!({ "name": series.name, "ms": series.times }));
         let hooks = self.steps.hooks.iter().map(|(name, hooks)| json!({ "name": name, "us": hooks }));
-        let whole = self.steps.whole.iter().flatten().map(|size| json!({ "tasks": size.tasks, "ms": size.times }));
+        let whole = self.steps.whole.iter().flatten().map(|size| json!({ "tasks": size.tasks, "ms": size.turns }));
         let steps = json!({ "here": self.here, "tasks": TASKS, "series": series.collect::<Value>(), "hooks": hooks.collect::<Value>(),
                             "whole": whole.collect::<Value>() });
         let sizes = self
@@ -87,13 +87,14 @@ impl Results {
         let Some(sizes) = &self.steps.whole else {
             return "### A job of its own\n\nNot measured: hyperfine is not installed.\n".to_owned();
         };
-        let mut text = "### A job of its own\n\n`srun true` outside of an allocation, by hyperfine, without, with, without, with (`h200`, snapshot).\n\n\
-             | tasks | no plugin, ms | gpu-tune, ms | ratio | no plugin, once more, to no plugin |\n|--:|--:|--:|--:|--:|\n"
+        let mut text = "### A job of its own\n\n`srun true` outside of an allocation, by hyperfine, many turns without and with (`h200`, snapshot). \
+             Medians; ratios are medians of the turns' ratios with their 95 % interval.\n\n\
+             | tasks | no plugin, ms | gpu-tune, ms | ratio | no plugin, to the turn before |\n|--:|--:|--:|--:|--:|\n"
             .to_owned();
         for size in sizes {
-            let [without, with] = size.medians();
-            let (ratio, drift) = (with / without, size.drift());
-            let _ = writeln!(text, "| {} | {without:.1} | {with:.1} | {ratio:.3} | {drift:.3} |", size.tasks);
+            let [without, with] = size.turns.each_ref().map(|turns| median(turns));
+            let (ratio, drift) = (size.ratio(), size.drift());
+            let _ = writeln!(text, "| {} | {without:.1} | {with:.1} | {ratio} | {drift} |", size.tasks);
         }
         text
     }

@@ -9,7 +9,7 @@
 use crate::files;
 use crate::own::{self, Hooks};
 use crate::slurm::discovery::nvml;
-use crate::slurm::{Cluster, Setup};
+use crate::slurm::{Cluster, Setup, plugin};
 use crate::stats::{Ratio, median};
 use crate::whole::{self, Whole};
 use std::path::{Path, PathBuf};
@@ -59,6 +59,10 @@ impl Kind {
             h200.clone(),
             Self { name: "gpu-tune `h200`, no snapshot", forget: true, ..h200 },
         ];
+        match plugin::in_task_init(&cluster.place, "idle", "") {
+            Some(idle) => kinds.insert(2, Self::new("a plugin that does nothing", Plugin::Other(idle), &[])),
+            None => skipped.push("a plugin that does nothing: no C compiler".to_owned()),
+        }
         let numactl = ["numactl", "--cpunodebind=0", "--preferred=0"];
         if Path::new("/usr/bin/numactl").exists() {
             kinds.push(Self::new("`numactl` around each task", Plugin::None, &[]).through(&numactl));
@@ -155,7 +159,7 @@ pub(crate) fn run(rounds: usize) -> Option<Steps> {
     let opened = bench.opened(&kinds);
     let ours = bench.ours.clone();
     drop(bench);
-    let whole = whole::run(&cluster, &ours, rounds.div_ceil(4));
+    let whole = whole::run(&cluster, &ours, rounds.div_ceil(2));
     Some(Steps { series, skipped, hooks, whole, opened })
 }
 
