@@ -82,10 +82,39 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Line and column, both from 1, of a byte offset; a column counts characters.
-pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line = before.bytes().filter(|byte| *byte == b'\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
+/// A text whose lines were counted once: every key of a file is asked for its place.
+pub(super) struct Lines<'a> {
+    pub(super) text: &'a str,
+    /// Byte offsets at which the lines after the first begin.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, starts: text.match_indices('\n').map(|(at, _)| at + 1).collect() }
+    }
+
+    /// Line and column, both from 1, of a byte offset; a column counts characters.
+    pub(super) fn position(&self, offset: usize) -> (usize, usize) {
+        let before = self.starts.partition_point(|start| *start <= offset);
+        let start = before.checked_sub(1).and_then(|last| self.starts.get(last)).copied().unwrap_or(0);
+        let column = self.text.get(start..offset).unwrap_or_default().chars().count() + 1;
+        (before + 1, column)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_lines_and_characters() {
+        let lines = Lines::new("a = 1\nü = 2\n\nlast");
+        let places =
+            [(0, (1, 1)), (4, (1, 5)), (5, (1, 6)), (6, (2, 1)), (8, (2, 2)), (13, (3, 1)), (14, (4, 1)), (18, (4, 5))];
+        for (offset, place) in places {
+            assert_eq!(lines.position(offset), place, "{offset}");
+        }
+        assert_eq!(Lines::new("").position(0), (1, 1));
+    }
 }

@@ -3,7 +3,7 @@
 //! The tree is walked by hand instead of by `serde`, because every value must keep its place, and because one file may have
 //! several faults that an admin wants to see at once.
 
-use super::finding::position;
+use super::finding::Lines;
 use super::{Finding, Kind, Source, bounds};
 use crate::spec::Word;
 use crate::text::{did_you_mean, shown};
@@ -17,7 +17,7 @@ pub(super) type Value<'t> = Spanned<DeValue<'t>>;
 
 /// One file being read.
 pub(super) struct Reader<'a> {
-    text: &'a str,
+    lines: Lines<'a>,
     source: &'a Source,
     pub(super) findings: Vec<Finding>,
     /// Line and column of keys that the file's reader wants to find again.
@@ -26,12 +26,12 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str, source: &'a Source) -> Self {
-        Self { text, source, findings: Vec::new(), places: BTreeMap::new() }
+        Self { lines: Lines::new(text), source, findings: Vec::new(), places: BTreeMap::new() }
     }
 
     /// The file as a tree; `None` and a finding if it is not TOML.
     pub(super) fn parse(&mut self) -> Option<DeTable<'a>> {
-        match DeTable::parse(self.text) {
+        match DeTable::parse(self.lines.text) {
             Ok(table) => Some(table.into_inner()),
             Err(error) => {
                 let message = error.message().lines().collect::<Vec<_>>().join(", ");
@@ -43,12 +43,12 @@ impl<'a> Reader<'a> {
 
     /// Line and column of a place, from 1.
     pub(super) fn position(&self, span: &Range<usize>) -> (usize, usize) {
-        position(self.text, span.start)
+        self.lines.position(span.start)
     }
 
     fn report(&mut self, kind: Kind, span: Range<usize>, message: String, help: Option<String>) {
-        let (line, column) = position(self.text, span.start);
-        let meant = self.text.get(span).unwrap_or_default().lines().next().unwrap_or_default();
+        let (line, column) = self.position(&span);
+        let meant = self.lines.text.get(span).unwrap_or_default().lines().next().unwrap_or_default();
         let width = meant.chars().count().max(1);
         self.findings.push(Finding { kind, file: self.source.file.clone(), line, column, width, message, help });
     }
