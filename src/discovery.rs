@@ -39,8 +39,7 @@ pub(crate) fn start(site: &SiteConfig) {
 }
 
 /// The machine: from the snapshot, or from a discovery that is waited for a few seconds. A snapshot named by `topology=`
-/// needs neither. Unless somebody asked for this very step, a node that shows no GPU is not looked at again and again: its
-/// steps have none.
+/// needs neither. Unless somebody asked for this very step, a node that shows no GPU is not looked at again and again.
 pub(crate) fn machine(site: &SiteConfig, asked: bool) -> Result<Machine, Notice> {
     let described = site.topology.as_deref().map(described).transpose()?;
     if let Some(machine) = described.flatten() {

@@ -1,5 +1,5 @@
-//! What `task_init` does between fork and exec, as strace sees it on a real step: selection, two system calls, and no
-//! read but the ones that the design names. Other plugins before and after ours mark where it begins and ends.
+//! What a step does, as strace sees it: nothing where it has no GPU, and in `task_init`, between fork and exec, selection,
+//! two system calls, and no read but the ones that the design names. Other plugins before and after ours mark where it begins and ends.
 #![cfg(test)]
 
 mod slurm;
@@ -57,12 +57,17 @@ fn a_constrained_task_reads_its_own_cgroup_and_nothing_else() {
 #[test]
 fn with_a_default_for_the_cluster_a_step_without_gpus_reads_no_file_of_ours() {
     let Some(traced) = Traced::start(Setup::default().words("default=h200")) else { return };
-    let reads_profiles = |words: &[&str]| {
+    let read_by = |words: &[&str]| {
         traced.calls(words);
-        traced.logs().iter().filter(|log| log.contains("profiles.d")).count()
+        let logs = traced.logs();
+        let opened = |log: &str, file: &str| log.lines().any(|call| call.starts_with("open") && call.contains(file));
+        ["profiles.d", "node.snapshot"].map(|file| logs.iter().filter(|log| opened(log, file)).count())
     };
-    assert_eq!(reads_profiles(&["-n1", "true"]), 0);
-    assert_eq!(reads_profiles(&["-n1", "--gpus=1", "true"]), 1, "the slurmstepd of the second step");
+    // slurmd itself has the node described.
+    let [profiles, snapshot] = read_by(&["-n1", "true"]);
+    assert_eq!(profiles, 0);
+    assert_eq!(read_by(&["-n1", "true"]), [0, snapshot]);
+    assert_eq!(read_by(&["-n1", "--gpus=1", "true"]), [1, snapshot + 1], "the slurmstepd of the third step");
 }
 
 /// Where a task finds out which of the step's GPUs are its own (`src/devices.rs`): in its cgroup, unless it is in a

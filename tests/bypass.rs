@@ -33,6 +33,7 @@ fn no_way_around_what_the_admin_locked_leads_to_an_untuned_task() {
     a_forged_option_is_overruled(&cluster);
     what_sbatch_exports_changes_nothing(&cluster);
     steps_inside_steps_are_tuned_too(&cluster);
+    a_step_without_gpus_is_left_alone_and_a_wrong_option_is_told(&cluster);
     cluster.check_alive();
 }
 
@@ -119,4 +120,16 @@ fn steps_inside_steps_are_tuned_too(cluster: &Cluster) {
     let out = batch(cluster, &[], &[], &script);
     tuned(&out, 3);
     assert!(!out.stdout.contains("it ran\n"), "{}", said(&out));
+}
+
+/// The default that is locked is for steps with GPUs.
+fn a_step_without_gpus_is_left_alone_and_a_wrong_option_is_told(cluster: &Cluster) {
+    let long = "x".repeat(5000);
+    for (option, told) in [(None, ""), (Some("off"), ""), (Some(&*long), "; the step goes on without tuning")] {
+        let env: Vec<_> = option.map(|text| (OPTION, text)).into_iter().collect();
+        let out = cluster.run("srun", &["-n1", "sh", "-c", "echo profile: $GPU_TUNE_PROFILE"], &env).fine();
+        assert_eq!(out.stdout, "profile:\n", "{out:#?}");
+        assert!(out.stderr.contains(told), "{out:#?}");
+        assert_eq!(out.stderr.is_empty(), told.is_empty(), "{out:#?}");
+    }
 }

@@ -36,8 +36,6 @@ const EXTERN_STEP: u32 = 0xffff_fffc;
 /// What root read for the step.
 pub(crate) struct Prepared {
     spec: Spec,
-    /// Somebody asked for this step; else it is `default=`.
-    asked: bool,
     catalog: Catalog,
     machine: Result<Machine, Notice>,
     shim: Result<PathBuf, Notice>,
@@ -52,36 +50,35 @@ impl Prepared {
         }
         let own = option.map(|text| Spec::from_bytes(text.as_bytes())).transpose();
         let refused = own.is_err();
+        // The cluster's default is for steps with GPUs.
         let default = site.default.clone().filter(|_| !refused || site.locked(Lock::Off));
-        let without = if default.is_some() { "the cluster's default is used" } else { WITHOUT_TUNING };
+        let default = default.filter(|_| gpu_numbers(handle).is_some());
+        let by_default = default.is_some();
+        let without = if by_default { "the cluster's default is used" } else { WITHOUT_TUNING };
         let mut notices = Vec::new();
         let own = own.unwrap_or_else(|error| {
             notices.push(unusable(&error, error.help(), without));
             None
         });
         let asked = own.is_some();
-        if !asked && !refused && gpu_numbers(handle).is_none() {
-            return None;
-        }
         let spec = own.or(default);
         let Some(spec) = spec else {
             // The text came past srun's own check: an older job, or another srun. The task tells, nothing is changed.
             return refused.then(|| Self::only(notices));
         };
-        if matches!(spec.profile, Choice::Off | Choice::List) && !site.locked(Lock::Off) {
+        if matches!(spec.profile, Choice::Off | Choice::List) && !(by_default && site.locked(Lock::Off)) {
             return None;
         }
         let (catalog, untrusted) = Catalog::load(&site.profile_dir);
         notices.extend(untrusted);
         let (machine, shim) = (discovery::machine(site, asked), launch::find_shim(site));
-        Some(Self { spec, asked, catalog, machine, shim, notices })
+        Some(Self { spec, catalog, machine, shim, notices })
     }
 
     fn only(notices: Vec<Notice>) -> Self {
         let nothing = Notice::new(Code::NoMachine, "not looked for");
         Self {
             spec: Spec::named("off"),
-            asked: true,
             catalog: Catalog::default(),
             machine: Err(nothing.clone()),
             shim: Err(nothing),
@@ -131,10 +128,7 @@ impl Step {
         total_gpus: Option<u32>,
     ) -> Option<Self> {
         let numbers = gpu_numbers(handle);
-        if !prepared.asked && numbers.is_none() {
-            return None;
-        }
-        let Prepared { spec, catalog, machine, shim, mut notices, .. } = prepared;
+        let Prepared { spec, catalog, machine, shim, mut notices } = prepared;
         let (machine, mut failed) = match machine {
             Ok(machine) => (machine, None),
             // A step without GPUs gets the environment only, for which no machine is needed.

@@ -39,7 +39,7 @@ pub trait Os {
     /// The NUMA nodes that memory may come from (`Mems_allowed` in /proc/self/status).
     ///
     /// # Errors
-    /// What `get_mempolicy(2)` answers.
+    /// When neither `get_mempolicy(2)` nor /proc/self/status tells.
     fn mems_allowed(&mut self) -> io::Result<NodeSet>;
 }
 

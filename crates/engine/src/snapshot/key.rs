@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// How much of the kernel's list of PCI devices is read: a device takes up to 200 bytes.
+/// How much of the kernel's list of PCI devices is read: a device takes some 270 bytes.
 const PCI_MOST: u64 = 4 * 1024 * 1024;
 
 /// What a snapshot is valid for.
@@ -85,7 +85,7 @@ fn addresses(directory: &Path) -> BTreeSet<PciAddress> {
 /// from the one file that has all of them.
 fn on_pci(root: &Path) -> BTreeSet<PciAddress> {
     let devices = root.join("sys/bus/pci/devices");
-    let makers = text(&root.join("proc/bus/pci/devices"), PCI_MOST).map(|list| of_gpu_makers(&list));
+    let makers = text(&root.join("proc/bus/pci/devices"), PCI_MOST).and_then(|list| of_gpu_makers(&list));
     if makers.as_ref().is_some_and(BTreeSet::is_empty) {
         return BTreeSet::new();
     }
@@ -107,18 +107,19 @@ fn on_pci(root: &Path) -> BTreeSet<PciAddress> {
     here.filter(|(address, name)| possible(address) && gpu(name).is_some()).map(|(address, _)| address).collect()
 }
 
-/// Bus, device and function of the devices by makers of GPUs, in any domain. Each line of /proc/bus/pci/devices begins with
+/// Bus, device and function of the devices by makers of GPUs, in any domain; `None` if it is no such list. Each line of /proc/bus/pci/devices begins with
 /// bus and `devfn` in one hexadecimal word and the maker's and the model's number in another (`show_device` in the
 /// kernel's drivers/pci/proc.c).
-fn of_gpu_makers(list: &str) -> BTreeSet<(u8, u8, u8)> {
+fn of_gpu_makers(list: &str) -> Option<BTreeSet<(u8, u8, u8)>> {
     let place = |line: &str| {
         let (place, rest) = line.split_once('\t')?;
         let maker = u16::from_str_radix(rest.get(..4)?, 16).ok()?;
-        Vendor::of_id(maker)?;
         let [bus, devfn] = u16::from_str_radix(place, 16).ok()?.to_be_bytes();
-        Some((bus, devfn >> 3, devfn & 7))
+        Some((maker, (bus, devfn >> 3, devfn & 7)))
     };
-    list.lines().filter_map(place).collect()
+    let mut devices = list.lines().filter_map(place).peekable();
+    devices.peek()?;
+    Some(devices.filter(|(maker, _)| Vendor::of_id(*maker).is_some()).map(|(_, place)| place).collect())
 }
 
 /// The configured compute instances, from the driver's capability files.
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_list_of_makers_only_saves_reading() {
+    fn only_devices_whose_maker_makes_gpus_are_asked() {
         let root = TempDir::new("key-makers");
         for (name, vendor) in [("0000:4e:1f.3", "0x10de"), ("0001:4e:1f.3", "0x10de"), ("0000:4f:00.0", "0x10de")] {
             root.write(&format!("sys/bus/pci/devices/{name}/vendor"), &format!("{vendor}\n"));
@@ -222,8 +223,10 @@ mod tests {
         root.write("proc/bus/pci/devices", &list);
         let key = Key::of_this_host(root.path());
         assert_eq!(addresses_of(&key), ["0000:4e:1f.3", "0001:4e:1f.3"], "the last one is not asked");
-        root.write("proc/bus/pci/devices", "");
+        root.write("proc/bus/pci/devices", &line("4efb", "8086"));
         assert_eq!(Key::of_this_host(root.path()).gpus, []);
+        root.write("proc/bus/pci/devices", "something else\n");
+        assert_eq!(Key::of_this_host(root.path()).gpus.len(), 3);
     }
 
     #[test]
