@@ -36,7 +36,8 @@ impl Results {
         std::fs::create_dir_all(dir).unwrap();
         let series = self.steps.series.iter().map(|series| json!({ "name": series.name, "ms": series.times }));
         let hooks = self.steps.hooks.iter().map(|(name, hooks)| json!({ "name": name, "us": hooks }));
-        let whole = self.steps.whole.iter().flatten().map(|size| json!({ "tasks": size.tasks, "ms": size.turns }));
+        let whole =
+            self.steps.whole.iter().flatten().map(|size| json!({ "tasks": size.tasks, "hyperfine": size.report }));
         let steps = json!({ "here": self.here, "tasks": TASKS, "series": series.collect::<Value>(), "hooks": hooks.collect::<Value>(),
                             "whole": whole.collect::<Value>() });
         let sizes = self

@@ -15,6 +15,8 @@ pub(crate) struct Whole {
     pub(crate) tasks: u32,
     /// The median of each turn in milliseconds: without gpu-tune, and with it.
     pub(crate) turns: [Vec<f64>; 2],
+    /// hyperfine's own report.
+    pub(crate) report: Value,
 }
 
 impl Whole {
@@ -57,5 +59,5 @@ fn size(cluster: &Cluster, tasks: u32, turns: usize) -> Option<Whole> {
         let results = results["results"].as_array().unwrap().iter().skip(kind).step_by(2);
         results.map(|result| result["median"].as_f64().unwrap() * 1000.0).collect()
     });
-    Some(Whole { tasks, turns })
+    Some(Whole { tasks, turns, report: results })
 }
