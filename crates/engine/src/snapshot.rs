@@ -160,12 +160,24 @@ pub fn store(directory: &Path, machine: &Machine, key: &Key) -> Result<PathBuf, 
     trusted::check_dir(directory).map_err(SnapshotError::Untrusted)?;
     sweep(directory);
     let path = directory.join(FILE_NAME);
-    write(&path, machine, key)?;
+    replace(&path, machine, key)?;
     Ok(path)
 }
 
-/// Writes a snapshot to `path`. A reader, or a second writer, never meets half a file: it gets its name when it is whole.
+/// Writes a snapshot to `path`, a new name or a regular file's. What is neither, such as a device or a link, would be gone:
+/// it is refused.
 pub fn write(path: &Path, machine: &Machine, key: &Key) -> Result<(), SnapshotError> {
+    match path.symlink_metadata() {
+        Ok(meta) if !meta.is_file() => {
+            let source = io::Error::other("it exists and is no regular file");
+            Err(SnapshotError::Write { path: path.into(), source })
+        }
+        _ => replace(path, machine, key),
+    }
+}
+
+/// A reader, or a second writer, never meets half a file: it gets its name when it is whole.
+fn replace(path: &Path, machine: &Machine, key: &Key) -> Result<(), SnapshotError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let unfinished = path.with_file_name(format!("{UNFINISHED}{}.{number}", std::process::id()));

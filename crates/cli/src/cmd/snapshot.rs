@@ -51,7 +51,9 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     match &args.output {
         Some(path) if path == Path::new("-") => output::print(&snapshot::encode(&machine, &key))?,
         Some(path) => {
-            snapshot::write(path, &machine, &key).map_err(refused)?;
+            let help = "`--output` takes a new file or one to replace, and `-` for standard output";
+            let cannot = |error| CliError::refused("cannot keep the snapshot", error).with_help(Some(help.to_owned()));
+            snapshot::write(path, &machine, &key).map_err(cannot)?;
             tell(path, &machine)?;
         }
         None => {

@@ -56,6 +56,23 @@ fn a_damaged_snapshot_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn a_pipe_and_a_link_are_not_replaced_by_a_snapshot() {
+    let Some(xml) = topology("turin-4gpu.xml") else { return };
+    let folder = scratch("snapshot-pipe");
+    let (pipe, link) = (folder.join("pipe"), folder.join("link"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    std::os::unix::fs::symlink("elsewhere", &link).expect("a link");
+    for path in [pipe, link] {
+        let before = path.symlink_metadata().expect("it is there").file_type();
+        let output = gpu_tune(&["snapshot", "--topology", &xml, "-o", &path.to_string_lossy()]);
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        assert!(told(&output).contains("it exists and is no regular file"), "{}", told(&output));
+        assert!(told(&output).contains("`-` for standard output"), "{}", told(&output));
+        assert_eq!(path.symlink_metadata().expect("it is still there").file_type(), before);
+    }
+}
+
+#[test]
 fn anonymity_and_the_plugins_directory_do_not_go_together() {
     for args in [&["snapshot", "--anonymize"][..], &["snapshot", "--state", "/x", "-o", "/y"]] {
         assert_eq!(gpu_tune(args).status.code(), Some(2), "{args:?}");
