@@ -5,6 +5,7 @@ use crate::tree::{Node, alike};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gpu_tune_engine::machine::{Gpu, LinkLayer, Nic, NumaNode, Vendor};
 use gpu_tune_engine::spec::Word;
+use gpu_tune_engine::text::shown;
 use gpu_tune_engine::{IdSet, Machine, report};
 
 const GIB: u64 = 1 << 30;
@@ -65,7 +66,7 @@ pub fn model(gpu: &Gpu) -> String {
         (None, Vendor::Nvidia) => "NVIDIA",
         (None, Vendor::Amd) => "AMD",
     };
-    name.chars().take(24).collect::<String>().trim_end().to_owned()
+    shown(name.chars().take(24).collect::<String>().trim_end())
 }
 
 /// A GPU in one line.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::plan::{MemKind, Share, TaskPlan};
+use crate::text::shown;
 use crate::{CpuSet, Machine};
 
 /// Longest list of CPUs that a cell shows. With every second CPU on a big machine lists have hundreds of characters.
@@ -46,7 +47,7 @@ fn row(machine: &Machine, name: String, gpu: Option<usize>, share: &Share) -> Ro
         name,
         gpu.map_or_else(|| NONE.to_owned(), |at| at.to_string()),
         device.map_or_else(|| NONE.to_owned(), |gpu| gpu.pci.to_string()),
-        device.and_then(|gpu| gpu.model.clone()).unwrap_or_else(|| NONE.to_owned()),
+        device.and_then(|gpu| gpu.model.as_deref()).map_or_else(|| NONE.to_owned(), shown),
         share.cpus.as_ref().map_or_else(|| NONE.to_owned(), |cpus| shortened(cpus, LIST_MAX)),
         memory,
         policy,
@@ -77,7 +78,10 @@ pub fn columns<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &[String; N]| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        // By hand: a format's width ends at 65,535.
+        let padded =
+            |(cell, width): (&String, &usize)| cell.clone() + &" ".repeat(width.saturating_sub(cell.chars().count()));
+        let cells: Vec<String> = row.iter().zip(&widths).map(padded).collect();
         cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect()
@@ -89,6 +93,21 @@ mod tests {
     use crate::machine::Gpu;
     use crate::machine::testing::gpu;
     use crate::plan::{Memory, RankPlan};
+
+    #[test]
+    fn a_name_of_a_foreign_file_fills_one_cell_and_no_more() {
+        for model in ["x".repeat(70_000), "A\nrank  forged\u{1b}[2J\u{202e}".to_owned()] {
+            let odd = Machine { gpus: vec![Gpu { model: Some(model), ..gpu("0000:06:00.0") }], ..Machine::default() };
+            let task = TaskPlan { local_id: 0, gpus: vec![0], share: Share::default(), ranks: Vec::new() };
+            let lines = table(&odd, &[task]);
+            assert_eq!(lines.len(), 2);
+            assert!(
+                lines.iter().all(|line| line.len() < 200 && !line.contains(['\n', '\u{1b}', '\u{202e}'])),
+                "{lines:?}"
+            );
+        }
+        assert_eq!(columns(&[["x".repeat(70_000), String::new()], [String::new(), "y".to_owned()]])[1].len(), 70_003);
+    }
 
     fn machine() -> Machine {
         let of_model = |bus: u8, model: Option<&str>| Gpu {
