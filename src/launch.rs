@@ -87,6 +87,11 @@ impl Launch {
         self.own_binding
     }
 
+    /// Whether somebody wants the ranks of launchers bound.
+    pub(crate) fn binds_ranks(&self) -> bool {
+        self.workers
+    }
+
     /// The word of the command that binds ranks later.
     pub(crate) fn binds_later(&self) -> Option<&str> {
         self.binds_later.as_deref()

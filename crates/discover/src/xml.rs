@@ -43,10 +43,11 @@ fn text(path: &Path, bytes: Vec<u8>) -> Result<String, DiscoverError> {
 
 /// A file's bytes, within bounds.
 fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
+    // Asked first: to open a pipe would be to wait for whoever writes into it.
+    if !path.metadata()?.is_file() {
         return Err(std::io::Error::other("not a regular file"));
     }
+    let file = File::open(path)?;
     let mut bytes = Vec::new();
     file.take(MOST + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > MOST {

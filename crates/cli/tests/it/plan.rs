@@ -141,6 +141,32 @@ fn a_file_that_is_no_machine_is_refused_in_one_line() {
 }
 
 #[test]
+fn a_pipe_is_no_machine_and_is_not_waited_for() {
+    let pipe = scratch("plan-pipe").join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    let pipe = pipe.to_string_lossy();
+    for args in [&["plan", "--topology", &pipe][..], &["profile", "check", &pipe]] {
+        let text = told(&gpu_tune(args));
+        assert!(text.starts_with("exit 1\n") && text.contains("not a regular file"), "{text}");
+    }
+}
+
+#[test]
+fn ranks_that_nobody_is_to_bind_are_shown_unbound() {
+    let Some(text) = plan("turin-4gpu.xml", "h200,workers=off --tasks 1") else { return };
+    let ranks: Vec<&str> = text.lines().filter(|line| line.contains("0000:")).collect();
+    assert_eq!(ranks.len(), 4, "{text}");
+    assert!(ranks.iter().all(|line| line.split_whitespace().rev().take(3).all(|cell| cell == "-")), "{text}");
+}
+
+#[test]
+fn why_a_profile_is_unknown_is_told_before_that_it_is() {
+    let text = told(&gpu_tune(&["plan", "mine", "--profile-dir", "relative", "--topology", "/nonexistent"]));
+    let (warned, refused) = (text.find("not an absolute path"), text.find("unknown profile `mine`"));
+    assert!(warned.is_some() && warned < refused, "{text}");
+}
+
+#[test]
 fn the_picture_is_one_whole_svg_file() {
     let Some(path) = topology("hgx-h100-8gpu.xml") else { return };
     let output = gpu_tune(&["plan", "h100", "--topology", &path, "--tasks", "1", "--svg", "-"]);

@@ -249,6 +249,15 @@ impl Drop for Running {
 }
 
 #[test]
+fn a_process_that_nobody_tuned_is_nothing_to_look_at() {
+    let mut command = Command::new("sleep");
+    command.arg("60").env_remove("GPU_TUNE_PROFILE").env_remove("GPU_TUNE_PLAN").stdin(Stdio::null());
+    let running = Running(command.spawn().expect("sleep starts"));
+    let text = told(&gpu_tune(&["verify", "--pid", &running.0.id().to_string()]));
+    assert!(text.starts_with("exit 1\n") && text.contains("gpu-tune did not tune this process"), "{text}");
+}
+
+#[test]
 fn a_real_process_is_read_back_from_the_kernel() {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let here = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("CPUs").trim();

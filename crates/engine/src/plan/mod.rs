@@ -223,6 +223,13 @@ pub struct TaskPlan {
     pub ranks: Vec<RankPlan>,
 }
 
+impl TaskPlan {
+    /// Where nobody is to bind the ranks that it starts.
+    pub fn leave_ranks_alone(&mut self) {
+        self.ranks.iter_mut().for_each(|rank| rank.share = Share::default());
+    }
+}
+
 /// What becomes of one rank that a launcher starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankPlan {

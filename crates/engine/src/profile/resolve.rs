@@ -2,7 +2,7 @@
 
 use super::known::{self, Trait};
 use super::rule::Slot;
-use super::{Catalog, Facts, Finding, Kind, Memlock, Origin, Profile, ProfileError, Rule, auto, lock};
+use super::{Action, Catalog, Facts, Finding, Kind, Memlock, Origin, Profile, ProfileError, Rule, auto, lock};
 use crate::fabric::AddressRange;
 use crate::plan::Binding;
 use crate::spec::{Choice, CpuPolicy, Keys, Lock, Rendezvous, SiteConfig, Spec};
@@ -230,7 +230,8 @@ impl<'a> Stack<'a> {
     /// A value that a program would misread does more harm than none; the admin hears it.
     fn usable(&mut self, profile: &Profile, rule: &Rule) -> Result<(), String> {
         let known = known::find(&rule.name);
-        let refused = known.filter(|known| known.is(Trait::Dangerous) && !profile.allow_debug);
+        let sets = rule.action != Action::Unset;
+        let refused = known.filter(|known| sets && known.is(Trait::Dangerous) && !profile.allow_debug);
         let message = match (refused, known::fault(rule)) {
             (Some(known), _) => format!("`{}` is refused without `allow_debug`", known.name),
             (None, Some(fault)) => fault.message,

@@ -2,7 +2,7 @@
 
 use super::around::{self, Local, Pods, Var};
 use super::{Args, words};
-use crate::{CliError, wish};
+use crate::{CliError, output, wish};
 use gpu_tune_engine::env::{Decision, NCCL_CONF, NcclConf, RankValues};
 use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::launch::command::{self, Command};
@@ -14,6 +14,7 @@ use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Share, TaskPlan, visible};
 use gpu_tune_engine::profile::{Catalog, Facts, Resolved};
 use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::text::chain;
 use gpu_tune_engine::tune::{Host, Tuned, tune};
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice, report};
 use std::collections::BTreeMap;
@@ -39,7 +40,9 @@ pub(super) struct Start {
 pub(super) fn start(args: &Args) -> Result<Start, CliError> {
     let site = SiteConfig { fabric: args.fabric.clone(), shim: args.shim.clone(), ..SiteConfig::default() };
     let (catalog, notices) = Catalog::load(&args.profile_dir);
-    let (spec, command) = words::split(&args.words, &catalog, &site)?;
+    // Why a profile is unknown may be what the directory is warned about.
+    let told = |_: &CliError| notices.iter().for_each(output::warn);
+    let (spec, command) = words::split(&args.words, &catalog, &site).inspect_err(told)?;
     let surroundings = Surroundings::read(command);
     let mut made = Start { notices, changes: surroundings.undone.clone(), ..Start::default() };
     if let Some((program, rest)) = command.split_first() {
@@ -133,7 +136,7 @@ fn machine(args: &Args, surroundings: &Surroundings, notices: &mut Vec<Notice>) 
             (machine, gpus)
         }
         Err(error) => {
-            let message = format!("only the environment is tuned: {error}");
+            let message = format!("only the environment is tuned: {}", chain(&error));
             notices.push(Notice::new(Code::NoMachine, message).help_if(error.help().map(str::to_owned)));
             (Machine::default(), Gpus::default())
         }
@@ -244,7 +247,11 @@ impl Tuner<'_> {
 
     fn table(&self, plan: &TaskPlan, changes: &[Change]) -> Vec<String> {
         let mut lines = vec![format!("profile {}", self.resolved.name)];
-        lines.extend(report::table(self.machine, std::slice::from_ref(plan)));
+        let mut plan = plan.clone();
+        if !self.resolved.workers {
+            plan.leave_ranks_alone();
+        }
+        lines.extend(report::table(self.machine, &[plan]));
         lines.extend(self.surroundings.own_binding.told());
         lines.extend(changes.iter().map(|(name, value)| match value {
             Some(value) => format!("{name}={}", value.to_string_lossy()),

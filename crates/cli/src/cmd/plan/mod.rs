@@ -144,7 +144,8 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn plan(args: &Args) -> Result<Planned, CliError> {
     let (spec, site) = (wish::spec(args)?, wish::site(args));
     let (catalog, mut notices) = wish::catalog(args);
-    wish::check(&catalog, &spec, &site)?;
+    // Why a profile is unknown may be what the directory is warned about.
+    wish::check(&catalog, &spec, &site).inspect_err(|_| notices.iter().for_each(output::warn))?;
     let (machine, odd) = args.source.read()?;
     notices.extend(odd);
     let mut step = step::of(args, &machine)?;
@@ -152,7 +153,10 @@ fn plan(args: &Args) -> Result<Planned, CliError> {
     let Tuned { resolved, decisions } = wish::tune(args, (&catalog, &spec, &site), facts, &machine)?;
     step.wish(&resolved);
     let layout = Layout::new(&machine, &step.request);
-    let tasks = step.tasks(&layout);
+    let mut tasks = step.tasks(&layout);
+    if !resolved.workers {
+        tasks.iter_mut().for_each(TaskPlan::leave_ranks_alone);
+    }
     notices.extend(step.notices);
     notices.extend(resolved.notices.iter().cloned());
     notices.extend(layout.notices.iter().cloned());

@@ -28,6 +28,14 @@ pub(super) struct Verdict<'a> {
     pub(super) notes: Vec<String>,
 }
 
+impl Verdict<'_> {
+    /// Somebody named a process that is none of gpu-tune's.
+    pub(super) fn is_untuned(&self) -> bool {
+        let Group { planned, lost, environ, .. } = self.group;
+        planned.share.is_none() && lost.is_none() && !environ.contains_key("GPU_TUNE_PROFILE")
+    }
+}
+
 /// Looks at all processes of a rank.
 pub(super) fn judge<'a>(proc: &Proc, group: &'a Group) -> Verdict<'a> {
     let threads: Vec<(u32, Vec<Thread>)> =

@@ -56,7 +56,8 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         output::print(&show::text(&verdicts, Style::stdout()))?;
     }
     let differs = verdicts.iter().any(|verdict| !verdict.differences.is_empty());
-    Ok(ExitCode::from(u8::from(differs)))
+    let nothing = verdicts.iter().all(Verdict::is_untuned);
+    Ok(ExitCode::from(u8::from(differs || nothing)))
 }
 
 /// The ranks to look at; none is an error.

@@ -141,3 +141,14 @@ fn a_value_that_would_be_misread_is_not_set_in_a_job_and_the_admin_hears_it() {
         ]
     );
 }
+
+#[test]
+fn taking_a_dangerous_variable_away_is_no_danger() {
+    let catalog = catalog(&[("p", "[env]\nNCCL_ALGO = { action = \"unset\" }")]);
+    let resolved = resolve(&catalog, "p", &h200(1));
+    assert_eq!(
+        resolved.env.iter().map(|rule| (&*rule.name, rule.action)).collect::<Vec<_>>(),
+        [("NCCL_ALGO", Action::Unset)]
+    );
+    assert_eq!(messages(&resolved), Vec::<String>::new());
+}
