@@ -1,6 +1,6 @@
 //! `gpu-tune exec`, with real processes: the kernel tells what they are bound to.
 
-use crate::common::scratch;
+use crate::common::{scratch, topology};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -145,6 +145,21 @@ fn what_the_command_binds_itself_is_left_alone_and_told() {
         assert_eq!(cpus(&String::from_utf8_lossy(&output.stdout)), [cpu]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(said.contains("left as they are: `taskset` was given"), told, "{said}");
+    }
+}
+
+#[test]
+fn who_sees_no_gpu_is_not_told_of_others() {
+    let Some(file) = topology("turin-4gpu-nvml.xml") else { return };
+    let said = |list: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+        command.args(["exec", "--profile-dir", "/nonexistent", "--topology", &file, "h200", "true"]);
+        let output = command.env_clear().env("CUDA_VISIBLE_DEVICES", list).output().expect("it starts");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(["0", "3"].iter().any(|gpu| said(gpu).contains("far from")), "this host's CPUs are not near both");
+    for none in ["", "-1"] {
+        assert_eq!(said(none), "");
     }
 }
 

@@ -210,7 +210,10 @@ impl Tuner<'_> {
             keep_launcher: true,
         };
         let layout = Layout::new(self.machine, &request);
-        notices.extend(layout.notices.iter().cloned());
+        // Who sees no GPU need not hear how far the others' are.
+        if !(narrowed && own.is_empty()) {
+            notices.extend(layout.notices.iter().cloned());
+        }
         let slices: Vec<usize> = own.iter().filter_map(|gpu| gpus.all.iter().position(|other| other == gpu)).collect();
         let own = if narrowed { Own::These { slices: &slices, turn: 0 } } else { Own::All };
         layout.task(local.map_or(0, |local| local.rank), own)
