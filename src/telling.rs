@@ -93,18 +93,19 @@ fn tell_table(handle: &Handle<'_>, step: &Step, tasks: &[(TaskPlan, Record)]) {
     let changed = if step.dry_run { ", dry run: nothing was changed" } else { "" };
     let node = handle.getenv_text("SLURMD_NODENAME").unwrap_or_default();
     user_line!("node {node}: profile `{}`, CPUs {}{changed}", step.profile, step.request.cpus);
-    let plans: Vec<TaskPlan> = tasks.iter().map(|(plan, record)| as_it_became(step, plan, *record)).collect();
-    report::table(&step.machine, &plans).iter().for_each(|line| user_line!("{line}"));
+    let mut plans: Vec<TaskPlan> = tasks.iter().map(|(plan, record)| as_it_became(plan, *record)).collect();
+    // Before the ranks: the variables were made from the shares that they would have.
     let first = plans.first().map(|plan| step.environment.lines(handle, step, plan)).unwrap_or_default();
+    if !step.launch.binds_ranks() {
+        plans.iter_mut().for_each(TaskPlan::leave_ranks_alone);
+    }
+    report::table(&step.machine, &plans).iter().for_each(|line| user_line!("{line}"));
     first.iter().for_each(|line| user_line!("{line}"));
 }
 
 /// The plan less what was not done.
-fn as_it_became(step: &Step, plan: &TaskPlan, record: Record) -> TaskPlan {
+fn as_it_became(plan: &TaskPlan, record: Record) -> TaskPlan {
     let mut plan = plan.clone();
-    if !step.launch.binds_ranks() {
-        plan.leave_ranks_alone();
-    }
     if record.left_alone || record.outcome.affinity.is_some() {
         plan.share.cpus = None;
     }

@@ -25,6 +25,12 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     path
 }
 
+/// A pipe that nobody writes into.
+pub(crate) fn pipe(path: PathBuf) -> PathBuf {
+    assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo starts").success());
+    path
+}
+
 /// Where the collection of real machines is, which is not part of the project.
 fn collection() -> PathBuf {
     let shared = std::env::var_os("GPU_TUNE_SHARED").map(PathBuf::from);

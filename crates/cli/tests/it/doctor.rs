@@ -1,10 +1,9 @@
 //! `gpu-tune doctor` on described nodes.
 
-use crate::common::{gpu_tune, scratch, told, topology};
+use crate::common::{gpu_tune, pipe, scratch, told, topology};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A described node: files below a root of its own.
 struct Node(PathBuf);
@@ -274,8 +273,7 @@ fn plugstack_files_that_users_cannot_read_are_told() {
 #[test]
 fn a_pipe_among_the_files_does_not_hang() {
     let node = Node::ready("doctor-pipe");
-    let pipe = node.0.join("etc/slurm/plugstack.conf.d/30-pipe.conf");
-    assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo starts").success());
+    pipe(node.0.join("etc/slurm/plugstack.conf.d/30-pipe.conf"));
     let Some(report) = node.report() else { return };
     assert!(report.starts_with("exit 0\n"), "{report}");
 }

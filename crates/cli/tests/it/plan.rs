@@ -1,6 +1,6 @@
 //! `gpu-tune plan` as a person and as a script meets it.
 
-use crate::common::{gpu_tune, scratch, told, topology};
+use crate::common::{gpu_tune, pipe, scratch, told, topology};
 use serde_json::Value;
 
 /// The plan for a machine of the collection; the options are as typed.
@@ -142,8 +142,7 @@ fn a_file_that_is_no_machine_is_refused_in_one_line() {
 
 #[test]
 fn a_pipe_is_no_machine_and_is_not_waited_for() {
-    let pipe = scratch("plan-pipe").join("pipe");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    let pipe = pipe(scratch("plan-pipe").join("pipe"));
     let pipe = pipe.to_string_lossy();
     for args in [&["plan", "--topology", &pipe][..], &["profile", "check", &pipe]] {
         let text = told(&gpu_tune(args));
@@ -157,6 +156,22 @@ fn ranks_that_nobody_is_to_bind_are_shown_unbound() {
     let ranks: Vec<&str> = text.lines().filter(|line| line.contains("0000:")).collect();
     assert_eq!(ranks.len(), 4, "{text}");
     assert!(ranks.iter().all(|line| line.split_whitespace().rev().take(3).all(|cell| cell == "-")), "{text}");
+}
+
+/// Their variables are those of a step, which makes them from the shares that the ranks would have.
+#[test]
+fn what_is_set_does_not_depend_on_who_binds_the_ranks() {
+    let of = |profile: &str| {
+        let mut env = json("turin-4gpu.xml", &format!("{profile} --tasks 1 --cpus 0-7"))?["tasks"][0]["env"].clone();
+        let entries = env.as_array_mut().expect("variables");
+        // Where a value is from names the option.
+        entries.iter_mut().for_each(|entry| entry["from"] = Value::Null);
+        Some(env)
+    };
+    let Some(unbound) = of("h200,workers=off") else { return };
+    let threads = unbound.as_array().expect("variables").iter().find(|entry| entry["name"] == "OMP_NUM_THREADS");
+    assert_eq!(threads.expect("it is set")["value"], "2", "the cores of a rank");
+    assert_eq!(Some(unbound), of("h200"));
 }
 
 #[test]

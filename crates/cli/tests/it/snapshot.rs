@@ -1,6 +1,6 @@
 //! `gpu-tune snapshot`, and replay of what it wrote.
 
-use crate::common::{gpu_tune, scratch, told, topology};
+use crate::common::{gpu_tune, pipe, scratch, told, topology};
 
 #[test]
 fn a_snapshot_replays_as_the_machine_it_was_made_from() {
@@ -59,8 +59,7 @@ fn a_damaged_snapshot_is_refused_with_the_way_out() {
 fn a_pipe_and_a_link_are_not_replaced_by_a_snapshot() {
     let Some(xml) = topology("turin-4gpu.xml") else { return };
     let folder = scratch("snapshot-pipe");
-    let (pipe, link) = (folder.join("pipe"), folder.join("link"));
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo starts").success());
+    let (pipe, link) = (pipe(folder.join("pipe")), folder.join("link"));
     std::os::unix::fs::symlink("elsewhere", &link).expect("a link");
     for path in [pipe, link] {
         let before = path.symlink_metadata().expect("it is there").file_type();

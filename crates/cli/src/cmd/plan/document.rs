@@ -2,6 +2,7 @@
 
 use super::{Planned, environment};
 use crate::json::{MachineObject, Place, PlanDocument, ProfileVariable, RankObject, SCHEMA, TaskObject, Warning};
+use gpu_tune_engine::env::RankValues;
 use gpu_tune_engine::plan::TaskPlan;
 
 /// The document.
@@ -11,13 +12,13 @@ pub(super) fn of(planned: &Planned) -> PlanDocument {
         profile: planned.resolved.name.clone(),
         mode: planned.mode(),
         machine: MachineObject::of(&planned.machine),
-        tasks: planned.tasks.iter().map(|plan| task(planned, plan)).collect(),
+        tasks: planned.tasks.iter().zip(&planned.values).map(|(plan, values)| task(planned, plan, values)).collect(),
         left_alone: ProfileVariable::left_alone(&planned.decisions, &planned.resolved.skipped),
         warnings: Warning::all(&planned.notices),
     }
 }
 
-fn task(planned: &Planned, plan: &TaskPlan) -> TaskObject {
+fn task(planned: &Planned, plan: &TaskPlan, values: &RankValues) -> TaskObject {
     let allowed = &planned.allowed;
     let ranks = plan.ranks.iter().map(|rank| RankObject {
         local_rank: rank.local_rank,
@@ -29,6 +30,6 @@ fn task(planned: &Planned, plan: &TaskPlan) -> TaskObject {
         gpus: plan.gpus.clone(),
         place: Place::of(&plan.share, allowed),
         ranks: ranks.collect(),
-        env: environment::of_task(&planned.decisions, &planned.machine, allowed, plan),
+        env: environment::of_task(&planned.decisions, values),
     }
 }

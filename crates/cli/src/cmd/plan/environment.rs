@@ -3,15 +3,13 @@
 use super::Planned;
 use crate::json::EnvObject;
 use gpu_tune_engine::env::{Change, Decision, RankValues};
-use gpu_tune_engine::plan::TaskPlan;
 use gpu_tune_engine::profile::Action;
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{Code, CpuSet, IdSet, Machine, Notice};
+use gpu_tune_engine::{Code, IdSet, Notice};
 
 /// One task's variables: those that are set or removed. What stays as the user has it is not named.
-pub(super) fn of_task(decisions: &[Decision], machine: &Machine, allowed: &CpuSet, task: &TaskPlan) -> Vec<EnvObject> {
-    let values = RankValues::of(machine, allowed, task);
-    decisions.iter().filter_map(|decision| object(decision, &values)).collect()
+pub(super) fn of_task(decisions: &[Decision], values: &RankValues) -> Vec<EnvObject> {
+    decisions.iter().filter_map(|decision| object(decision, values)).collect()
 }
 
 fn object(decision: &Decision, values: &RankValues) -> Option<EnvObject> {
@@ -31,8 +29,7 @@ fn object(decision: &Decision, values: &RankValues) -> Option<EnvObject> {
 }
 
 /// What could not be set, and what was set against the user's will, each told once.
-pub(super) fn notices(decisions: &[Decision], machine: &Machine, allowed: &CpuSet, tasks: &[TaskPlan]) -> Vec<Notice> {
-    let values: Vec<RankValues> = tasks.iter().map(|task| RankValues::of(machine, allowed, task)).collect();
+pub(super) fn notices(decisions: &[Decision], values: &[RankValues]) -> Vec<Notice> {
     let told = decisions.iter().filter_map(|decision| {
         let left_out = values.iter().find_map(|values| match decision.for_rank(values, None) {
             Change::LeftOut(reason) => Some(format!("`{}` is not set: {reason}", decision.name)),
@@ -49,8 +46,8 @@ pub(super) fn lines(planned: &Planned) -> Vec<[String; 2]> {
     let mut lines = Vec::new();
     for decision in &planned.decisions {
         let mut values: Vec<([String; 2], Vec<u32>)> = Vec::new();
-        for task in &planned.tasks {
-            let line = line(decision, &RankValues::of(&planned.machine, &planned.allowed, task));
+        for (task, of_task) in planned.tasks.iter().zip(&planned.values) {
+            let line = line(decision, of_task);
             match values.iter_mut().find(|(other, _)| *other == line) {
                 Some((_, tasks)) => tasks.push(task.local_id),
                 None => values.push((line, vec![task.local_id])),

@@ -23,7 +23,7 @@ use crate::source::Source;
 use crate::style::Style;
 use crate::{CliError, output, svg, words};
 use clap::ValueEnum;
-use gpu_tune_engine::env::Decision;
+use gpu_tune_engine::env::{Decision, RankValues};
 use gpu_tune_engine::plan::{Layout, Mode, TaskPlan};
 use gpu_tune_engine::profile::Resolved;
 use gpu_tune_engine::spec::{CpuPolicy, MemPolicy, Smt};
@@ -111,6 +111,8 @@ struct Planned {
     allowed: CpuSet,
     layout: Layout,
     tasks: Vec<TaskPlan>,
+    /// What the variables of each task are made from.
+    values: Vec<RankValues>,
     decisions: Vec<Decision>,
     notices: Vec<Notice>,
 }
@@ -154,12 +156,14 @@ fn plan(args: &Args) -> Result<Planned, CliError> {
     step.wish(&resolved);
     let layout = Layout::new(&machine, &step.request);
     let mut tasks = step.tasks(&layout);
+    // As in a step: from the shares that the ranks would have.
+    let values: Vec<_> = tasks.iter().map(|task| RankValues::of(&machine, &step.request.cpus, task)).collect();
     if !resolved.workers {
         tasks.iter_mut().for_each(TaskPlan::leave_ranks_alone);
     }
     notices.extend(step.notices);
     notices.extend(resolved.notices.iter().cloned());
     notices.extend(layout.notices.iter().cloned());
-    notices.extend(environment::notices(&decisions, &machine, &step.request.cpus, &tasks));
-    Ok(Planned { machine, resolved, allowed: step.request.cpus, layout, tasks, decisions, notices })
+    notices.extend(environment::notices(&decisions, &values));
+    Ok(Planned { machine, resolved, allowed: step.request.cpus, layout, tasks, values, decisions, notices })
 }
