@@ -5,9 +5,8 @@
 //! can be away. So it is told here, after the fact.
 
 use gpu_tune_engine::env::{NCCL_CONF_MAX, NcclConf};
-use std::fs::OpenOptions;
+use gpu_tune_engine::regular;
 use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The file and what it sets, if it is there; `var` looks up the environment of whoever uses NCCL.
@@ -20,9 +19,7 @@ pub fn of_user(var: impl Fn(&str) -> Option<String>) -> Option<(PathBuf, NcclCon
 
 /// Its first bytes, if it is an ordinary file: another user chose the path.
 fn read(path: &Path) -> Option<Vec<u8>> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
     let mut bytes = Vec::new();
-    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    file.take(NCCL_CONF_MAX).read_to_end(&mut bytes).ok()?;
+    regular::open(path).ok()?.take(NCCL_CONF_MAX).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }

@@ -6,8 +6,7 @@
 
 use crate::DiscoverError;
 use gpu_tune_engine::text::shown;
-use gpu_tune_engine::{Machine, snapshot};
-use std::fs::File;
+use gpu_tune_engine::{Machine, regular, snapshot};
 use std::io::Read;
 use std::path::Path;
 
@@ -43,13 +42,8 @@ fn text(path: &Path, bytes: Vec<u8>) -> Result<String, DiscoverError> {
 
 /// A file's bytes, within bounds.
 fn bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    // Asked first: to open a pipe would be to wait for whoever writes into it.
-    if !path.metadata()?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
-    }
-    let file = File::open(path)?;
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes)?;
+    regular::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > MOST {
         true => Err(std::io::Error::other(format!("larger than {} MiB", MOST >> 20))),
         false => Ok(bytes),

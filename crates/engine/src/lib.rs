@@ -15,6 +15,7 @@ pub mod os;
 pub mod pci;
 pub mod plan;
 pub mod profile;
+pub mod regular;
 pub mod report;
 pub mod snapshot;
 pub mod spec;

@@ -1,7 +1,8 @@
 //! The node's files and programs, below a root that tests replace by a described node.
 
 use crate::proc::Proc;
-use std::fs;
+use gpu_tune_engine::regular;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -50,9 +51,8 @@ impl Host {
 
     /// A file's text; `None` when it is not there, not readable, or a pipe, where a reader would wait.
     pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
-        let path = self.path(path);
-        fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        let bytes = fs::read(path).ok()?;
+        let mut bytes = Vec::new();
+        regular::open(&self.path(path)).ok()?.read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -5,8 +5,8 @@ use crate::style::Style;
 use crate::{CliError, output, words};
 use gpu_tune_engine::profile::{self, Catalog, Finding, Kind, Source, bounds};
 use gpu_tune_engine::spec::{RESERVED, SiteConfig, is_name};
-use gpu_tune_engine::trusted;
-use std::fs::{self, File};
+use gpu_tune_engine::{regular, trusted};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -158,12 +158,8 @@ fn name(file: &Path) -> Option<&str> {
 }
 
 fn text(file: &Path) -> io::Result<String> {
-    // Asked first: to open a pipe would be to wait for whoever writes into it.
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
     let mut text = String::new();
-    let read = File::open(file)?.take(bounds::FILE + 1).read_to_string(&mut text)?;
+    let read = regular::open(file)?.take(bounds::FILE + 1).read_to_string(&mut text)?;
     if read as u64 > bounds::FILE {
         return Err(io::Error::other(format!("more than {} bytes", bounds::FILE)));
     }
