@@ -1,5 +1,6 @@
 //! What a step does, as strace sees it: nothing where it has no GPU, and in `task_init`, between fork and exec, selection,
-//! two system calls, and no read but the ones that the design names. Other plugins before and after ours mark where it begins and ends.
+//! two system calls, and no read but the ones that the design names. Other plugins before and after ours mark where
+//! `task_init` begins and ends.
 #![cfg(test)]
 
 mod slurm;

@@ -50,8 +50,8 @@ impl Prepared {
         }
         let own = option.map(|text| Spec::from_bytes(text.as_bytes())).transpose();
         let refused = own.is_err();
-        // The cluster's default is for steps with GPUs.
         let default = site.default.clone().filter(|_| !refused || site.locked(Lock::Off));
+        // It is for steps with GPUs.
         let default = default.filter(|_| gpu_numbers(handle).is_some());
         let by_default = default.is_some();
         let without = if by_default { "the cluster's default is used" } else { WITHOUT_TUNING };

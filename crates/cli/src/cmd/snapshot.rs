@@ -52,8 +52,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
         Some(path) if path == Path::new("-") => output::print(&snapshot::encode(&machine, &key))?,
         Some(path) => {
             let help = "`--output` takes a new file or one to replace, and `-` for standard output";
-            let cannot = |error| CliError::refused("cannot keep the snapshot", error).with_help(Some(help.to_owned()));
-            snapshot::write(path, &machine, &key).map_err(cannot)?;
+            snapshot::write(path, &machine, &key).map_err(|error| refused(error).with_help(help.to_owned()))?;
             tell(path, &machine)?;
         }
         None => {

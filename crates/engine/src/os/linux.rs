@@ -69,16 +69,7 @@ impl Os for Linux {
     }
 
     fn get_mempolicy(&mut self) -> io::Result<Policy> {
-        // As with CPUs, a mask shorter than the kernel's number of nodes is EINVAL.
-        let (mode, nodes) = grow(|mask| {
-            let mut mode = 0_i32;
-            let bits = mask.len() * WORD_BITS as usize;
-            // SAFETY: the kernel writes one int to `mode` and at most `bits` bits to the mask, which holds that many;
-            // without flags it does not use the address.
-            let answer =
-                unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, mask.as_mut_ptr(), bits, 0, 0) };
-            check(answer).map(|_| mode)
-        })?;
+        let (mode, nodes) = ask_mempolicy(0)?;
         let kind = match mode & !MPOL_MODE_FLAGS {
             MPOL_DEFAULT => Kind::Default,
             MPOL_PREFERRED | MPOL_PREFERRED_MANY => Kind::Preferred,
@@ -90,17 +81,22 @@ impl Os for Linux {
 
     fn mems_allowed(&mut self) -> io::Result<NodeSet> {
         // The same set as in /proc/self/status, which takes the kernel 50 µs to write. Container runtimes refuse the call.
-        let asked = grow(|mask| {
-            let (no_mode, bits) = (std::ptr::null_mut::<i32>(), mask.len() * WORD_BITS as usize);
-            // SAFETY: the kernel writes at most `bits` bits to the mask, which holds that many; the mode may be null, and
-            // with this flag it does not use the address.
-            let answer = unsafe {
-                libc::syscall(libc::SYS_get_mempolicy, no_mode, mask.as_mut_ptr(), bits, 0, MPOL_F_MEMS_ALLOWED)
-            };
-            check(answer)
-        });
-        asked.map(|(_, nodes)| nodes).or_else(|_| mems_of_status())
+        ask_mempolicy(MPOL_F_MEMS_ALLOWED).map(|(_, nodes)| nodes).or_else(|_| mems_of_status())
     }
+}
+
+/// The mode and the nodes of the thread's policy, or with [`MPOL_F_MEMS_ALLOWED`] no mode and its cpuset's nodes.
+fn ask_mempolicy(flags: libc::c_ulong) -> io::Result<(i32, NodeSet)> {
+    // As with CPUs, a mask shorter than the kernel's number of nodes is EINVAL.
+    grow(|mask| {
+        let mut mode = 0_i32;
+        let bits = mask.len() * WORD_BITS as usize;
+        // SAFETY: the kernel writes one int to `mode` and at most `bits` bits to the mask, which holds that many; with
+        // neither flags nor this one it does not use the address.
+        let answer =
+            unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, mask.as_mut_ptr(), bits, 0, flags) };
+        check(answer).map(|_| mode)
+    })
 }
 
 fn mems_of_status() -> io::Result<NodeSet> {

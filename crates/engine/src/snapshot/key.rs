@@ -107,9 +107,9 @@ fn on_pci(root: &Path) -> BTreeSet<PciAddress> {
     here.filter(|(address, name)| possible(address) && gpu(name).is_some()).map(|(address, _)| address).collect()
 }
 
-/// Bus, device and function of the devices by makers of GPUs, in any domain; `None` if it is no such list. Each line of /proc/bus/pci/devices begins with
-/// bus and `devfn` in one hexadecimal word and the maker's and the model's number in another (`show_device` in the
-/// kernel's drivers/pci/proc.c).
+/// Bus, device and function of the devices by makers of GPUs, in any domain; `None` if it is no such list. Each line of
+/// /proc/bus/pci/devices begins with bus and `devfn` in one hexadecimal word and the maker's and the model's number in
+/// another (`show_device` in the kernel's drivers/pci/proc.c).
 fn of_gpu_makers(list: &str) -> Option<BTreeSet<(u8, u8, u8)>> {
     let place = |line: &str| {
         let (place, rest) = line.split_once('\t')?;

@@ -195,8 +195,10 @@ impl Tuner<'_> {
         let (local, own) = (self.surroundings.local, &gpus.own);
         let tasks = local.map_or(1, |local| local.size.unwrap_or(to_u32(own.len())).max(local.rank + 1));
         let mode = if local.is_some() { Mode::Rank } else { self.surroundings.command.mode() };
-        // Ranks that see fewer GPUs than there are ranks see each its own; the plan is then made for all that there are.
-        let narrowed = own.len() < usize::try_from(tasks).unwrap_or(0) && gpus.all.len() > own.len();
+        // Ranks that see fewer GPUs than there are ranks see each its own; the plan is then made for all that there are. Who
+        // sees none need not hear how far the others' are.
+        let fewer = own.len() < usize::try_from(tasks).unwrap_or(0) && gpus.all.len() > own.len();
+        let narrowed = fewer && !own.is_empty();
         let mut binding = self.resolved.binding.clone();
         binding.less(self.surroundings.own_binding.cpus.is_some(), self.surroundings.own_binding.memory.is_some());
         let request = Request {
@@ -210,10 +212,7 @@ impl Tuner<'_> {
             keep_launcher: true,
         };
         let layout = Layout::new(self.machine, &request);
-        // Who sees no GPU need not hear how far the others' are.
-        if !(narrowed && own.is_empty()) {
-            notices.extend(layout.notices.iter().cloned());
-        }
+        notices.extend(layout.notices.iter().cloned());
         let slices: Vec<usize> = own.iter().filter_map(|gpu| gpus.all.iter().position(|other| other == gpu)).collect();
         let own = if narrowed { Own::These { slices: &slices, turn: 0 } } else { Own::All };
         layout.task(local.map_or(0, |local| local.rank), own)
