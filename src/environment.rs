@@ -4,17 +4,12 @@
 use crate::spank::Handle;
 use crate::step::Step;
 use crate::trace;
-use gpu_tune_engine::env::{Change, Decision, NCCL_CONF, NcclConf, Outcome, RankValues};
+use gpu_tune_engine::env::{Decision, NCCL_CONF, NcclConf, RankValues};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
 use gpu_tune_engine::plan::TaskPlan;
 use gpu_tune_engine::profile::Skipped;
-use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::text::shown_up_to;
 use gpu_tune_engine::{Code, CpuSet, Notice, report};
 use std::path::Path;
-
-/// Longest value that the table shows.
-const SHOWN: usize = 48;
 
 /// What becomes of each variable.
 #[derive(Debug, Default)]
@@ -66,33 +61,8 @@ impl Plan {
     pub(crate) fn lines(&self, handle: &Handle<'_>, step: &Step, task: &TaskPlan) -> Vec<String> {
         let values = RankValues::of(&step.machine, &step.request.cpus, task);
         let peers = step.launch.rendezvous(handle, step, task).set;
-        let peers = peers.into_iter().map(|(name, value)| [format!("{name}={value}"), "rendezvous".to_owned()]);
-        let skipped = self.skipped.iter();
-        let skipped =
-            skipped.map(|rule| [format!("{} not set", rule.name), format!("{} ({})", rule.reason, rule.origin)]);
-        let rows = self.decisions.iter().map(|decision| row(decision, &values)).chain(skipped).chain(peers);
-        report::columns(&rows.collect::<Vec<_>>())
+        report::variables(&self.decisions, &self.skipped, &peers, &values)
     }
-}
-
-fn row(decision: &Decision, values: &RankValues) -> [String; 2] {
-    let name = &decision.name;
-    let what = match decision.for_rank(values, None) {
-        Change::Set(value) | Change::Restore(value) => {
-            format!("{name}={}", shown_up_to(&value.to_string_lossy(), SHOWN))
-        }
-        Change::Unset => format!("{name} unset"),
-        Change::Nothing => format!("{name} untouched"),
-        Change::LeftOut(reason) => return [format!("{name} left out"), reason],
-    };
-    let kept = matches!(decision.outcome, Outcome::Keep(_) | Outcome::Leave);
-    let origin = format!("{} {}", decision.action.word(), decision.origin);
-    let why = match (kept, decision.reason.is_empty()) {
-        (true, _) => decision.reason.clone(),
-        (false, true) => origin,
-        (false, false) => format!("{origin}; {}", decision.reason),
-    };
-    [what, why]
 }
 
 /// The host's settings of NCCL, if root alone can have written it: its values are set in containers.

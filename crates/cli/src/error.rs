@@ -41,6 +41,8 @@ pub enum CliError {
     Start {
         /// As typed.
         command: String,
+        /// The way out.
+        help: Option<String>,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -88,8 +90,11 @@ impl CliError {
     #[must_use]
     pub fn with_help(mut self, text: impl Into<Option<String>>) -> Self {
         match &mut self {
-            Self::Usage { help, .. } | Self::Nothing { help, .. } | Self::Refused { help, .. } => *help = text.into(),
-            Self::Start { .. } | Self::Write { .. } | Self::Output { .. } => {}
+            Self::Usage { help, .. }
+            | Self::Nothing { help, .. }
+            | Self::Refused { help, .. }
+            | Self::Start { help, .. } => *help = text.into(),
+            Self::Write { .. } | Self::Output { .. } => {}
         }
         self
     }
@@ -97,8 +102,11 @@ impl CliError {
     /// The way out, printed on a line of its own.
     pub fn help(&self) -> Option<&str> {
         match self {
-            Self::Usage { help, .. } | Self::Nothing { help, .. } | Self::Refused { help, .. } => help.as_deref(),
-            Self::Start { .. } | Self::Write { .. } | Self::Output { .. } => None,
+            Self::Usage { help, .. }
+            | Self::Nothing { help, .. }
+            | Self::Refused { help, .. }
+            | Self::Start { help, .. } => help.as_deref(),
+            Self::Write { .. } | Self::Output { .. } => None,
         }
     }
 

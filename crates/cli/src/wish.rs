@@ -5,24 +5,58 @@ use gpu_tune_engine::env::{NCCL_CONF, NcclConf};
 use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::launch::ours;
 use gpu_tune_engine::profile::{Catalog, Facts, ProfileError};
-use gpu_tune_engine::spec::{SiteConfig, Spec, SpecError};
+use gpu_tune_engine::spec::{Choice, SiteConfig, Spec, SpecError};
 use gpu_tune_engine::tune::{self, Host, Tuned};
-use gpu_tune_engine::{Machine, Notice};
+use gpu_tune_engine::{Code, Machine, Notice};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The profiles to choose from. For a machine in a file only a directory that is named counts; this node's own does not.
 pub fn catalog(dir: Option<&Path>, replayed: bool) -> (Catalog, Vec<Notice>) {
     match dir {
-        Some(dir) => Catalog::load(dir),
+        Some(dir) => catalog_of(dir),
         None if replayed => (Catalog::builtin(), Vec::new()),
         None => Catalog::load(&SiteConfig::default().profile_dir),
     }
 }
 
+/// Who names a directory hears it if it is not there; he may name it from where he is.
+fn catalog_of(dir: &Path) -> (Catalog, Vec<Notice>) {
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let (catalog, mut notices) = Catalog::load(&dir);
+    if !dir.exists() {
+        let message = format!("`{}` is not there: only built-in profiles are used", dir.display());
+        notices.push(Notice::new(Code::Profile, message));
+    }
+    (catalog, notices)
+}
+
 /// Reads what would stand behind `--gpu-tune=`.
 pub fn spec(text: &str) -> Result<Spec, CliError> {
     text.parse().map_err(|error: SpecError| CliError::usage(error.to_string()).with_help(error.help()))
+}
+
+/// The same, where there must be something to show.
+pub fn profile(text: &str) -> Result<Spec, CliError> {
+    let spec = spec(text)?;
+    match spec.profile {
+        Choice::Off | Choice::List => {
+            let help = "`gpu-tune profile list` names them".to_owned();
+            Err(CliError::usage(format!("`{}` is no profile", spec.profile)).with_help(help))
+        }
+        Choice::Named(_) | Choice::Auto => Ok(spec),
+    }
+}
+
+/// Whether what is named can be used, `--fabric` included.
+pub fn check(catalog: &Catalog, spec: &Spec, site: &SiteConfig) -> Result<(), CliError> {
+    catalog.check(spec, site).map_err(refused)?;
+    fabric(catalog, site)
+}
+
+/// Whether `--fabric` can be used. In a job a wrong `fabric=` is told and passed over: it is not the user's fault there.
+pub fn fabric(catalog: &Catalog, site: &SiteConfig) -> Result<(), CliError> {
+    site.fabric.iter().try_for_each(|layer| catalog.lineage(layer).map(drop)).map_err(refused)
 }
 
 /// A profile that does not exist is the user's mistake, as in `srun`; one that is broken is not.

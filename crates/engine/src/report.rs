@@ -1,12 +1,18 @@
-//! The table that people read: who runs where. Used by `verbose`, by dry runs and by `gpu-tune plan`.
+//! The tables that people read: who runs where, and which variables he gets. Used by `verbose`, by dry runs and by
+//! `gpu-tune plan`.
 #![forbid(unsafe_code)]
 
+use crate::env::{Change, Decision, Outcome, RankValues};
 use crate::plan::{MemKind, Share, TaskPlan};
-use crate::text::shown;
+use crate::profile::Skipped;
+use crate::spec::Word as _;
+use crate::text::{shown, shown_up_to};
 use crate::{CpuSet, Machine};
 
 /// Longest list of CPUs that a cell shows. With every second CPU on a big machine lists have hundreds of characters.
 const LIST_MAX: usize = 56;
+/// Longest value that `verbose` shows.
+const VALUE_MAX: usize = 48;
 const HEADS: [&str; 7] = ["rank", "gpu", "pci", "model", "cpus", "memory", "policy"];
 /// What stands in a cell for "not bound" or "unknown".
 const NONE: &str = "-";
@@ -71,6 +77,47 @@ pub fn shortened(cpus: &CpuSet, room: usize) -> String {
     let kept = text.get(..room.saturating_sub(end.chars().count()) + 1).unwrap_or_default();
     let cut = kept.rfind(',').unwrap_or(0);
     text.get(..cut).unwrap_or_default().to_owned() + &end
+}
+
+/// The variables of one task, as `verbose` shows them: those of the profile, those that do not apply, and those by which
+/// ranks find their peers.
+pub fn variables(
+    decisions: &[Decision],
+    skipped: &[Skipped],
+    rendezvous: &[(&str, String)],
+    values: &RankValues,
+) -> Vec<String> {
+    let decided = decisions.iter().map(|decision| variable(decision, values, VALUE_MAX));
+    let peers = rendezvous.iter().map(|(name, value)| [format!("{name}={value}"), "rendezvous".to_owned()]);
+    columns(&decided.chain(skipped.iter().map(self::skipped)).chain(peers).collect::<Vec<_>>())
+}
+
+/// One variable of one task: what it gets, with no more than `room` characters of its value, and why.
+pub fn variable(decision: &Decision, values: &RankValues, room: usize) -> [String; 2] {
+    let name = &decision.name;
+    let change = decision.for_rank(values, None);
+    let what = match &change {
+        Change::Set(value) | Change::Restore(value) => {
+            format!("{name}={}", shown_up_to(&value.to_string_lossy(), room))
+        }
+        Change::Unset => format!("{name} removed"),
+        Change::Nothing => format!("{name} untouched"),
+        Change::LeftOut(reason) => return [format!("{name} not set"), reason.clone()],
+    };
+    let kept = matches!(decision.outcome, Outcome::Keep(_) | Outcome::Leave);
+    let origin = format!("{} {}", decision.action.word(), decision.origin);
+    let why = match (change, decision.reason.as_str()) {
+        (Change::Nothing, _) if !kept => format!("{origin}; not in a task that is not bound"),
+        (_, reason) if kept => reason.to_owned(),
+        (_, "") => origin,
+        (_, reason) => format!("{origin}; {reason}"),
+    };
+    [what, why]
+}
+
+/// A value of a profile that does not apply, and why.
+pub fn skipped(rule: &Skipped) -> [String; 2] {
+    [format!("{} not set", rule.name), format!("{} ({})", rule.reason, rule.origin)]
 }
 
 /// Rows as left-aligned columns. Nothing stands behind the last one.

@@ -13,11 +13,12 @@ mod machine;
 
 /// `exec` on a machine with two GPUs near all CPUs of this host, with a clean environment but for `vars`.
 fn exec(name: &str, vars: &[(&str, &str)], args: &[&str]) -> Command {
-    let topology = scratch(name).join("machine.snapshot");
+    let folder = scratch(name);
+    let topology = folder.join("machine.snapshot");
     fs::write(&topology, machine::text(&machine::described(2))).expect("a snapshot");
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
     command.arg("exec").arg("--topology").arg(topology).arg("--shim").arg(shim());
-    command.arg("--profile-dir").arg("/nonexistent").args(args);
+    command.arg("--profile-dir").arg(folder).args(args);
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(vars.iter().copied());
     command
 }
@@ -145,6 +146,10 @@ fn what_the_command_binds_itself_is_left_alone_and_told() {
         assert_eq!(cpus(&String::from_utf8_lossy(&output.stdout)), [cpu]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(said.contains("left as they are: `taskset` was given"), told, "{said}");
+        // All of the profile, also what is left as it is.
+        for line in ["gpu-tune: OMP_NUM_THREADS=", "gpu-tune: NCCL_BUFFSIZE not set"] {
+            assert!(said.contains(line), "{line}: {said}");
+        }
     }
 }
 
@@ -153,7 +158,7 @@ fn who_sees_no_gpu_is_not_told_of_others() {
     let Some(file) = topology("turin-4gpu-nvml.xml") else { return };
     let said = |list: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
-        command.args(["exec", "--profile-dir", "/nonexistent", "--topology", &file, "h200", "true"]);
+        command.args(["exec", "--topology", &file, "h200", "true"]);
         let output = command.env_clear().env("CUDA_VISIBLE_DEVICES", list).output().expect("it starts");
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
@@ -202,6 +207,16 @@ fn the_exit_status_is_the_commands_or_says_why_there_was_none() {
     let (code, told) = status(&["h200", "/nonexistent/program"]);
     assert_eq!(code, Some(127), "{told}");
     assert!(told.starts_with("gpu-tune: error: cannot start `/nonexistent/program`: No such file"), "{told}");
+    assert!(!told.contains("help:"), "{told}");
+    let (code, told) = status(&["H200", "true"]);
+    assert_eq!(code, Some(127), "{told}");
+    assert!(told.contains("help: `H200` is no profile either: `gpu-tune profile list` names them\n"), "{told}");
+    let (code, told) = status(&["h200", "--topology", "x", "true"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("help: options of gpu-tune stand before the profile\n"), "{told}");
+    let (code, told) = status(&["--fabric", "nope", "h200", "true"]);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(told.contains("unknown profile `nope`"), "{told}");
     let (code, told) = status(&["h200", "/"]);
     assert_eq!(code, Some(126), "{told}");
     let (code, told) = status(&["h20", "--", "true"]);

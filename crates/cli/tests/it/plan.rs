@@ -94,6 +94,8 @@ fn what_leaves_nothing_to_plan_exits_with_1() {
     let refusals = [
         ("--cpus 900-901", "none of the CPUs 900-901 is online on this machine, which has 0-223"),
         ("--cpus=", "`--cpus` names no CPU, so there is nothing to plan"),
+        ("--mems 98-99", "none of the NUMA nodes 98-99 is on this machine, which has 0-1"),
+        ("--mems=", "`--mems` names no NUMA node, so no memory could be had"),
         ("--visible -1", "`--visible` leaves no GPU, so there is nothing to plan"),
         ("--visible=", "`--visible` leaves no GPU, so there is nothing to plan"),
         ("--visible NoDevFiles", "`--visible` leaves no GPU, so there is nothing to plan"),
@@ -114,9 +116,10 @@ fn wrong_usage_exits_with_2_and_says_what_was_expected() {
         (vec!["--tasks", "0"], "0 is not in 1..=4096"),
         (vec!["--bind", "node"], "[possible values: exclusive, numa, socket, off]"),
         (vec!["--mode", "torchrun"], "[possible values: auto, rank, launcher]"),
-        (vec!["H200"], "`H200` cannot be the name of a profile or layer"),
+        (vec!["H200"], "`H200` cannot be the name of a profile or layer\ngpu-tune: help: did you mean `h200`? names"),
+        (vec!["h200", "--fabric", "rocee"], "unknown profile `rocee`\ngpu-tune: help: did you mean `roce`?"),
         (vec!["h200,fast"], "unknown key `fast`"),
-        (vec!["off"], "`off` is no profile to plan with"),
+        (vec!["off"], "`off` is no profile\ngpu-tune: help: `gpu-tune profile list`"),
         (vec!["--json", "--svg", "x.svg"], "cannot be used with"),
     ];
     for (options, reason) in refusals {
@@ -176,8 +179,9 @@ fn what_is_set_does_not_depend_on_who_binds_the_ranks() {
 
 #[test]
 fn why_a_profile_is_unknown_is_told_before_that_it_is() {
-    let text = told(&gpu_tune(&["plan", "mine", "--profile-dir", "relative", "--topology", "/nonexistent"]));
-    let (warned, refused) = (text.find("not an absolute path"), text.find("unknown profile `mine`"));
+    let text = told(&gpu_tune(&["plan", "mine", "--profile-dir", "not/there", "--topology", "/nonexistent"]));
+    let warned = text.find("/not/there` is not there: only built-in profiles are used");
+    let refused = text.find("unknown profile `mine`");
     assert!(warned.is_some() && warned < refused, "{text}");
 }
 

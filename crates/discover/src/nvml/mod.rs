@@ -100,7 +100,10 @@ fn report(library: &Path, cpus: u32, to: &Sender<Told>) {
     let trouble = match outcome {
         Ok(Ok(())) => None,
         Ok(Err(error @ (NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound))) => {
-            Some(Told::Absent(format!("NVML cannot be loaded: {error}")))
+            let text = format!("NVML cannot be loaded: {error}");
+            // One that somebody named by its path should be there.
+            let by_path = library.parent().is_some_and(|parent| parent != Path::new(""));
+            Some(if by_path { Told::Trouble(text) } else { Told::Absent(text) })
         }
         Ok(Err(error)) => Some(Told::Trouble(format!("NVML (`{}`): {error}", library.display()))),
         Err(_) => Some(Told::Trouble(format!("`{}` is not a complete NVML", library.display()))),

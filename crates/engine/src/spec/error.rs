@@ -1,6 +1,6 @@
 //! What can be wrong with the option or with a word of `plugstack.conf`.
 
-use super::parse::{KEYS, LAYERS_MAX, NAME_MAX, OPTION_MAX};
+use super::parse::{KEYS, LAYERS_MAX, NAME_MAX, OPTION_MAX, is_name};
 use super::site::{LOCKS, WORDS};
 use crate::text::did_you_mean;
 
@@ -94,8 +94,9 @@ impl SpecError {
             Self::TooLong(_) | Self::NotText | Self::NoProfile | Self::TooManyLayers => {
                 Some("write `PROFILE[+LAYER…][,KEY[=VALUE]…]`, such as `h200+megatron-tp,verbose`".to_owned())
             }
-            Self::BadName(_) => Some(format!(
-                "names have up to {NAME_MAX} of the characters a-z, 0-9, `_`, `.` and `-`, and begin with a letter or digit"
+            Self::BadName(name) => Some(format!(
+                "{}names have up to {NAME_MAX} of the characters a-z, 0-9, `_`, `.` and `-`, and begin with a letter or digit",
+                in_lower_case(name)
             )),
             Self::ReservedLayer(_) => Some("`auto`, `off` and `list` stand first".to_owned()),
             Self::LayerTwice(_) | Self::KeyTwice(_) | Self::WordTwice(_) => Some("name it once".to_owned()),
@@ -111,6 +112,12 @@ impl SpecError {
             Self::DefaultList | Self::WordValue { .. } => None,
         }
     }
+}
+
+/// Models are written in capitals, profiles are not.
+fn in_lower_case(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    if is_name(&lower) { format!("did you mean `{lower}`? ") } else { String::new() }
 }
 
 fn known(name: &str, all: &[&str], what: &str) -> String {

@@ -2,8 +2,9 @@
 //! CPUs nearest to its GPU, with memory from there. For bare metal, for a pod in Kubernetes, for a container or an ssh
 //! session: `gpu-tune exec h200 torchrun train.py`.
 //!
-//! The first word is the profile, written as for `srun --gpu-tune=`, if it names one that exists; otherwise the profile
-//! is chosen by GPU model, and the first word is the command. `gpu-tune exec auto -- COMMAND` leaves no doubt.
+//! The first word is the profile, written as for `srun --gpu-tune=`, if it names one that exists; otherwise it is the
+//! command, and the profile is that of the variable GPU_TUNE, or without it chosen by GPU model. `gpu-tune exec auto --
+//! COMMAND` leaves no doubt.
 //!
 //! A process with a local rank in its environment (LOCAL_RANK, Open MPI's, MPICH's, MVAPICH2's, PALS', or SLURM_LOCALID
 //! where a node has several tasks) is bound to its own GPU's part. A launcher (torchrun, accelerate, deepspeed, mpirun, or
@@ -32,9 +33,9 @@ use std::process::{Command, ExitCode};
 pub struct Args {
     #[command(flatten)]
     source: Source,
-    /// Directory of the site's profiles
-    #[arg(long, value_name = "DIR", default_value_os_t = SiteConfig::default().profile_dir)]
-    profile_dir: PathBuf,
+    /// The site's profiles [default: /etc/gpu-tune/profiles.d]
+    #[arg(long, value_name = "DIR")]
+    profile_dir: Option<PathBuf>,
     /// The cluster's network, a layer that every profile gets
     #[arg(long, value_name = "LAYER")]
     fabric: Option<String>,
@@ -63,5 +64,6 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     outcome.notices("the command", &start.share).iter().for_each(output::warn);
     // Returns only if there is nothing to become.
     let source = command.exec();
-    Err(CliError::Start { command: start.program.to_string_lossy().into_owned(), source })
+    let help = words::instead(&args.words, &start.program);
+    Err(CliError::Start { command: start.program.to_string_lossy().into_owned(), help, source })
 }

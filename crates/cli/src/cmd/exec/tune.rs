@@ -12,7 +12,7 @@ use gpu_tune_engine::launch::{binders, plan_text, rendezvous};
 use gpu_tune_engine::os::Os as _;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Share, TaskPlan, visible};
-use gpu_tune_engine::profile::{Catalog, Facts, Resolved};
+use gpu_tune_engine::profile::{Facts, Resolved};
 use gpu_tune_engine::spec::SiteConfig;
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::tune::{Host, Tuned, tune};
@@ -20,6 +20,9 @@ use gpu_tune_engine::{Code, CpuSet, Machine, Notice, report};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
+
+/// Means the same as the profile, as for srun.
+const VARIABLE: &str = "GPU_TUNE";
 
 /// The command, and what it starts with.
 #[derive(Debug, Default)]
@@ -39,10 +42,12 @@ pub(super) struct Start {
 /// Decides. An unknown profile or a wrong option is an error; what cannot be had of a machine is only told, as in a job.
 pub(super) fn start(args: &Args) -> Result<Start, CliError> {
     let site = SiteConfig { fabric: args.fabric.clone(), shim: args.shim.clone(), ..SiteConfig::default() };
-    let (catalog, notices) = Catalog::load(&args.profile_dir);
+    let (catalog, notices) = wish::catalog(args.profile_dir.as_deref(), false);
     // Why a profile is unknown may be what the directory is warned about.
     let told = |_: &CliError| notices.iter().for_each(output::warn);
-    let (spec, command) = words::split(&args.words, &catalog, &site).inspect_err(told)?;
+    let variable = std::env::var_os(VARIABLE).map(|text| text.to_string_lossy().into_owned());
+    let (spec, command) = words::split(&args.words, variable.as_deref(), &catalog, &site).inspect_err(told)?;
+    wish::fabric(&catalog, &site).inspect_err(told)?;
     let surroundings = Surroundings::read(command);
     let mut made = Start { notices, changes: surroundings.undone.clone(), ..Start::default() };
     if let Some((program, rest)) = command.split_first() {
@@ -170,10 +175,11 @@ impl Tuner<'_> {
         let plan = self.plan(gpus, &allowed, &mut made.notices);
         let found = self.rendezvous(&plan, to_u32(gpus.own.len()));
         let ranks = self.ranks(&plan, &allowed, &mut made.notices);
+        let values = RankValues::of(self.machine, &allowed, &plan);
         let tuning = Tuning {
             profile: &self.resolved.name,
             decisions: self.decisions,
-            values: &RankValues::of(self.machine, &allowed, &plan),
+            values: &values,
             rendezvous: &found.set,
             ranks: ranks.as_deref().map(|plan| (plan, &*self.site.shim)),
             own: plan.ranks.is_empty().then_some(&plan.share),
@@ -181,7 +187,7 @@ impl Tuner<'_> {
         let changed = changes(&tuning, |name| self.surroundings.var(name));
         made.notices.extend(found.notices.into_iter().chain(changed.notices));
         if self.resolved.verbose {
-            made.table = self.table(&plan, &changed.changes);
+            made.table = self.table(&plan, &values, &found.set);
         }
         if self.resolved.dry_run {
             return;
@@ -247,7 +253,7 @@ impl Tuner<'_> {
         Some(plan_text::encode(allowed, var, &plan.ranks))
     }
 
-    fn table(&self, plan: &TaskPlan, changes: &[Change]) -> Vec<String> {
+    fn table(&self, plan: &TaskPlan, values: &RankValues, rendezvous: &[(&str, String)]) -> Vec<String> {
         let mut lines = vec![format!("profile {}", self.resolved.name)];
         let mut plan = plan.clone();
         if !self.resolved.workers {
@@ -255,10 +261,7 @@ impl Tuner<'_> {
         }
         lines.extend(report::table(self.machine, &[plan]));
         lines.extend(self.surroundings.own_binding.told());
-        lines.extend(changes.iter().map(|(name, value)| match value {
-            Some(value) => format!("{name}={}", value.to_string_lossy()),
-            None => format!("{name} removed"),
-        }));
+        lines.extend(report::variables(self.decisions, &self.resolved.skipped, rendezvous, values));
         lines
     }
 }

@@ -5,7 +5,10 @@ use crate::json::EnvObject;
 use gpu_tune_engine::env::{Change, Decision, RankValues};
 use gpu_tune_engine::profile::Action;
 use gpu_tune_engine::spec::Word;
-use gpu_tune_engine::{Code, IdSet, Notice};
+use gpu_tune_engine::{Code, IdSet, Notice, report};
+
+/// Longest value that the table shows: `--json` has all of it.
+const SHOWN: usize = 256;
 
 /// One task's variables: those that are set or removed. What stays as the user has it is not named.
 pub(super) fn of_task(decisions: &[Decision], values: &RankValues) -> Vec<EnvObject> {
@@ -47,7 +50,7 @@ pub(super) fn lines(planned: &Planned) -> Vec<[String; 2]> {
     for decision in &planned.decisions {
         let mut values: Vec<([String; 2], Vec<u32>)> = Vec::new();
         for (task, of_task) in planned.tasks.iter().zip(&planned.values) {
-            let line = line(decision, of_task);
+            let line = report::variable(decision, of_task, SHOWN);
             match values.iter_mut().find(|(other, _)| *other == line) {
                 Some((_, tasks)) => tasks.push(task.local_id),
                 None => values.push((line, vec![task.local_id])),
@@ -62,19 +65,6 @@ pub(super) fn lines(planned: &Planned) -> Vec<[String; 2]> {
             [what, why]
         }));
     }
-    let skipped = planned.resolved.skipped.iter();
-    lines.extend(skipped.map(|rule| [format!("{} not set", rule.name), format!("{} ({})", rule.reason, rule.origin)]));
+    lines.extend(planned.resolved.skipped.iter().map(report::skipped));
     lines
-}
-
-fn line(decision: &Decision, values: &RankValues) -> [String; 2] {
-    let name = &decision.name;
-    let origin = format!("{} {}", decision.action.word(), decision.origin);
-    match decision.for_rank(values, None) {
-        Change::Set(value) => [format!("{name}={}", value.to_string_lossy()), origin],
-        Change::Unset => [format!("{name} removed"), origin],
-        Change::Restore(value) => [format!("{name}={}", value.to_string_lossy()), decision.reason.clone()],
-        Change::Nothing => [format!("{name} untouched"), decision.reason.clone()],
-        Change::LeftOut(reason) => [format!("{name} not set"), reason],
-    }
 }

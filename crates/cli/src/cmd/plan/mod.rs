@@ -147,7 +147,7 @@ fn plan(args: &Args) -> Result<Planned, CliError> {
     let (spec, site) = (wish::spec(args)?, wish::site(args));
     let (catalog, mut notices) = wish::catalog(args);
     // Why a profile is unknown may be what the directory is warned about.
-    wish::check(&catalog, &spec, &site).inspect_err(|_| notices.iter().for_each(output::warn))?;
+    crate::wish::check(&catalog, &spec, &site).inspect_err(|_| notices.iter().for_each(output::warn))?;
     let (machine, odd) = args.source.read()?;
     notices.extend(odd);
     let mut step = step::of(args, &machine)?;

@@ -4,7 +4,7 @@ use super::Args;
 use crate::{CliError, words};
 use gpu_tune_engine::plan::{Layout, Own, Request, TaskPlan, visible};
 use gpu_tune_engine::profile::Resolved;
-use gpu_tune_engine::{CpuSet, Machine, Notice};
+use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice};
 
 /// A step.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(super) fn of(args: &Args, machine: &Machine) -> Result<Step, CliError> {
         mode: args.mode.into(),
         gpus,
         cpus: allowed(args.cpus.as_ref(), machine)?,
-        mems: args.mems.clone(),
+        mems: args.mems.as_ref().map(|asked| nodes(asked, machine)).transpose()?,
         ..Request::default()
     };
     Ok(Step { request, each, notices })
@@ -85,6 +85,19 @@ fn allowed(asked: Option<&CpuSet>, machine: &Machine) -> Result<CpuSet, CliError
             Err(CliError::nothing(format!("none of the CPUs {asked} is online on this machine, which has {there}")))
         }
         _ => Ok(cpus),
+    }
+}
+
+/// NUMA nodes that are not there are passed over, as CPUs are.
+fn nodes(asked: &NodeSet, machine: &Machine) -> Result<NodeSet, CliError> {
+    let there: NodeSet = machine.numa.iter().map(|node| node.id).collect();
+    let nodes = asked & &there;
+    match (asked.is_empty(), nodes.is_empty()) {
+        (true, _) => Err(CliError::nothing("`--mems` names no NUMA node, so no memory could be had")),
+        (_, true) => {
+            Err(CliError::nothing(format!("none of the NUMA nodes {asked} is on this machine, which has {there}")))
+        }
+        _ => Ok(nodes),
     }
 }
 

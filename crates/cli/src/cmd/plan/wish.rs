@@ -3,16 +3,13 @@
 use super::Args;
 use crate::{CliError, wish};
 use gpu_tune_engine::profile::{Catalog, Facts};
-use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
+use gpu_tune_engine::spec::{SiteConfig, Spec};
 use gpu_tune_engine::tune::Tuned;
 use gpu_tune_engine::{Machine, Notice};
 
 /// Reads the first argument; the options win over its keys.
 pub(super) fn spec(args: &Args) -> Result<Spec, CliError> {
-    let mut spec = wish::spec(&args.profile)?;
-    if matches!(spec.profile, Choice::Off | Choice::List) {
-        return Err(CliError::usage(format!("`{}` is no profile to plan with", spec.profile)));
-    }
+    let mut spec = wish::profile(&args.profile)?;
     spec.keys.bind = args.bind.or(spec.keys.bind);
     spec.keys.mem = args.mem.or(spec.keys.mem);
     spec.keys.smt = args.smt.or(spec.keys.smt);
@@ -22,11 +19,6 @@ pub(super) fn spec(args: &Args) -> Result<Spec, CliError> {
 /// The profiles to choose from.
 pub(super) fn catalog(args: &Args) -> (Catalog, Vec<Notice>) {
     wish::catalog(args.profile_dir.as_deref(), args.source.topology.is_some())
-}
-
-/// Whether what is named can be used.
-pub(super) fn check(catalog: &Catalog, spec: &Spec, site: &SiteConfig) -> Result<(), CliError> {
-    catalog.check(spec, site).map_err(wish::refused)
 }
 
 /// What the profile comes to, with what becomes of each variable.

@@ -33,10 +33,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let replayed = args.source.topology.is_some();
-    let spec = wish::spec(&args.profile)?;
+    let spec = wish::profile(&args.profile)?;
     let catalog = args.profiles.catalog(replayed);
     let site = SiteConfig { fabric: args.fabric.clone(), ..SiteConfig::default() };
-    catalog.check(&spec, &site).map_err(wish::refused)?;
+    wish::check(&catalog, &spec, &site)?;
     let (machine, notices) = args.source.read()?;
     let gpus: Vec<usize> = (0..machine.gpus.len()).collect();
     let tasks = u32::try_from(gpus.len().max(1)).unwrap_or(1);
