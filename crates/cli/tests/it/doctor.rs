@@ -198,6 +198,18 @@ fn a_node_that_is_ready_has_nothing_to_fix() {
 }
 
 #[test]
+fn the_devices_of_another_machine_are_not_looked_for_on_this_node() {
+    let Some(topology) = topology("hgx-h100-8gpu.xml") else { return };
+    let report = told(&gpu_tune(&["doctor", "--topology", &topology, "--slurm-conf", "/nonexistent"]));
+    for line in
+        ["skip  driver            the machine comes from a file", "skip  RoCE v2 address   the machine comes from"]
+    {
+        assert!(report.contains(line), "{line}: {report}");
+    }
+    assert!(!report.contains("GPUDirect RDMA") && !report.contains("IMEX"), "{report}");
+}
+
+#[test]
 fn each_fault_is_told_with_its_fix() {
     for (number, Fault { path, text, expect: [state, subject, said, fix] }) in FAULTS.iter().enumerate() {
         let node = Node::ready(&format!("doctor-{number}"));

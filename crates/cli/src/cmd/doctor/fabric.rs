@@ -1,6 +1,7 @@
 //! The network: adapters, their addresses, and what /etc/nccl.conf says about them.
 
 use super::Node;
+use super::gpus::ANOTHER;
 use super::line::Line;
 use crate::{nccl, words};
 use gpu_tune_engine::env::{NCCL_CONF, NcclConf};
@@ -20,9 +21,12 @@ pub(super) fn check(node: &Node) -> Vec<Line> {
 
 fn adapters(nics: &[Nic]) -> Line {
     let subject = "adapters";
-    let down: Vec<&str> = nics.iter().filter(|nic| !nic.active()).map(|nic| nic.name.as_str()).collect();
-    match (nics.len(), down.as_slice()) {
-        (0, _) => Line::skip(subject, "no RDMA adapter is on this node"),
+    // Not every file tells of ports.
+    let known: Vec<&Nic> = nics.iter().filter(|nic| !nic.ports.is_empty()).collect();
+    let down: Vec<&str> = known.iter().filter(|nic| !nic.active()).map(|nic| nic.name.as_str()).collect();
+    match (known.len(), down.as_slice()) {
+        (0, _) if nics.is_empty() => Line::skip(subject, "no RDMA adapter is on this node"),
+        (0, _) => Line::skip(subject, format!("of {} no port is known", words::count(nics.len(), "adapter"))),
         (all, []) => Line::ok(subject, format!("{} with an active port", words::count(all, "adapter"))),
         (all, down) if down.len() == all => Line::fail(subject, format!("no port is active: {}", down.join(", ")))
             .fix("`ibstat`, cables, subnet manager"),
@@ -34,6 +38,9 @@ fn adapters(nics: &[Nic]) -> Line {
 /// One variable serves all adapters, so the RoCE v2 address must have one index everywhere.
 fn addresses(node: &Node) -> Line {
     let subject = "RoCE v2 address";
+    if node.is_another() {
+        return Line::skip(subject, ANOTHER);
+    }
     let fabric = Fabric::read(node.host.root());
     let all = HcaFilter::default();
     if !fabric.link_layers(&all).contains(&LinkLayer::Ethernet) {

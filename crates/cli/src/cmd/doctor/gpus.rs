@@ -5,6 +5,9 @@ use super::line::Line;
 use gpu_tune_engine::machine::Vendor;
 use gpu_tune_engine::{Machine, snapshot};
 
+/// Why a line about this node's devices is skipped.
+pub(super) const ANOTHER: &str = "the machine comes from a file";
+
 /// Everything about the driver.
 pub(super) fn check(node: &Node) -> Vec<Line> {
     let (machine, notices) = match &node.machine {
@@ -15,8 +18,12 @@ pub(super) fn check(node: &Node) -> Vec<Line> {
     if nvidia == 0 {
         return vec![Line::skip("driver", "no NVIDIA GPU is on this node")];
     }
+    let odd = notices.iter().map(|notice| Line::warn("discovery", &notice.message));
+    if node.is_another() {
+        return std::iter::once(Line::skip("driver", ANOTHER)).chain(odd).collect();
+    }
     let mut lines = vec![driver(node, nvidia)];
-    lines.extend(notices.iter().map(|notice| Line::warn("discovery", &notice.message)));
+    lines.extend(odd);
     lines.push(names(node, machine));
     lines.push(direct(node, machine));
     lines.push(imex(node, machine));
@@ -36,7 +43,7 @@ fn driver(node: &Node, gpus: usize) -> Line {
 fn names(node: &Node, machine: &Machine) -> Line {
     let unknown = machine.gpus.iter().filter(|gpu| gpu.uuid.is_none()).count();
     match unknown {
-        _ if node.replayed => Line::skip("NVML", "the machine comes from a file"),
+        _ if node.replayed => Line::skip("NVML", ANOTHER),
         0 => Line::ok("NVML", "every GPU has its UUID"),
         _ => {
             Line::warn("NVML", format!("{unknown} GPUs without UUID: tasks that name theirs by UUID cannot be matched"))

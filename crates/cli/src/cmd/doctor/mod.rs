@@ -9,6 +9,8 @@
 //! - network: adapters that are down, the RoCE v2 address table, /etc/nccl.conf against the profiles;
 //! - kernel: locked memory, automatic NUMA balancing, transparent huge pages.
 //!
+//! With `--topology` the machine is that of a file, and what only the node itself could tell of its devices is skipped.
+//!
 //! Nothing is changed. What cannot be seen is skipped with the reason; as root more can be seen. The exit status is 1 when
 //! a line says `fail`; `warn` alone is 0.
 
@@ -29,7 +31,7 @@ use gpu_tune_engine::text::chain;
 use gpu_tune_engine::{Machine, Notice};
 use host::Host;
 use line::State;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `gpu-tune doctor`.
@@ -63,6 +65,11 @@ struct Node {
 impl Node {
     fn machine(&self) -> Option<&Machine> {
         self.machine.as_ref().ok().map(|(machine, _)| machine)
+    }
+
+    /// Whether the machine is another than the one whose files are looked at.
+    fn is_another(&self) -> bool {
+        self.replayed && self.host.root() == Path::new("/")
     }
 }
 
