@@ -45,6 +45,43 @@ fn check_shows_each_fault_with_its_line_and_exits_1() {
     insta::assert_snapshot!("check_bad", says(&dir, &["profile", "check", "DIR"]));
 }
 
+/// A profile in a manual is a block of indented lines that begins with its description.
+fn examples(manual: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(manual);
+    let text = fs::read_to_string(path).expect("the manual");
+    let mut blocks = vec![String::new()];
+    for line in text.lines() {
+        match (line.strip_prefix("    "), blocks.last_mut()) {
+            (Some(line), Some(block)) => *block += &format!("{line}\n"),
+            (None, Some(block)) if line.is_empty() && !block.is_empty() => block.push('\n'),
+            (None, _) => blocks.push(String::new()),
+            (Some(_), None) => {}
+        }
+    }
+    blocks.retain(|block| block.starts_with("description = "));
+    blocks
+}
+
+#[test]
+fn the_examples_of_the_manuals_have_nothing_to_find() {
+    let examples = ["admin.md", "profiles.md"].map(examples).concat();
+    assert_eq!(examples.len(), 3);
+    for text in examples {
+        let dir = files("check-manual", &[("mine.toml", &text)]);
+        let told = says(&dir, &["profile", "check", "DIR"]);
+        assert_eq!(told, "exit 0\n--- stdout\n1 file: 0 errors, 0 warnings\n--- stderr\n", "{text}");
+    }
+}
+
+#[test]
+fn check_goes_on_behind_an_error() {
+    let text = "inherits = \"nosuch\"\n[bind]\ncpu = 1\n[env]\nOMP_NUM_THREADS = \"x\"\nNCCL_DEBGU = \"INFO\"\n";
+    let dir = files("check-on", &[("bad.toml", text)]);
+    let value = json(&["profile", "check", "--json", dir.to_str().expect("text")]);
+    let lines: Vec<_> = value["findings"].as_array().expect("findings").iter().map(|found| &found["line"]).collect();
+    assert_eq!(lines, [1, 3, 5, 6], "{value}");
+}
+
 #[test]
 fn check_with_warnings_only_exits_0() {
     let dir = files("check-warn", &[("warn.toml", "[env]\nOMP_PROC_BIND = \"close\"\n")]);
@@ -105,6 +142,9 @@ fn list_says_why_a_file_cannot_be_used() {
     let odd = listed["profiles"].as_array().expect("a list").iter().find(|entry| entry["name"] == "odd");
     let error = odd.expect("the odd one")["error"].as_str().expect("text").to_owned();
     assert!(error.ends_with("odd.toml:2:7: expected a string, found `1`"), "{error}");
+    let dir = files("list-loop", &[("a.toml", "inherits = \"b\"\n"), ("b.toml", "inherits = \"a\"\n")]);
+    let listed = says(&dir, &["profile", "list", "--profile-dir", "DIR"]);
+    assert_eq!(listed.matches("inherits itself: ").count(), 2, "{listed}");
 }
 
 #[test]

@@ -112,13 +112,17 @@ impl Catalog {
 
     /// A profile with all that it inherits, the most general first.
     pub fn lineage(&self, name: &str) -> Result<Vec<&Profile>, ProfileError> {
-        let mut line = vec![self.profile(name)?];
+        self.lineage_of(self.profile(name)?)
+    }
+
+    pub(super) fn lineage_of<'a>(&'a self, profile: &'a Profile) -> Result<Vec<&'a Profile>, ProfileError> {
+        let mut line = vec![profile];
         while let Some((child, inherits)) = line.last().and_then(|last| Some((*last, last.inherits.as_ref()?))) {
             if line.iter().any(|profile| *profile.name == *inherits.name) {
                 return Err(round(&line, &inherits.name));
             }
             if line.len() > bounds::INHERITED {
-                return Err(ProfileError::TooDeep { name: name.to_owned() });
+                return Err(ProfileError::TooDeep { name: profile.name.to_string() });
             }
             let parent = self.entries.get(&inherits.name).ok_or_else(|| ProfileError::Parent {
                 name: child.name.to_string(),
@@ -199,6 +203,11 @@ impl Entry {
                 |finding| ProfileError::Invalid { name: name.clone(), finding: Box::new(finding.clone()) },
             )
         })
+    }
+
+    /// What can be read of the file, though it has errors.
+    pub(super) fn draft(&self, name: &str) -> Option<Profile> {
+        Some(Profile::draft(name, &self.source, self.text()?).0)
     }
 
     fn parsed(&self, name: &str) -> &(Option<Profile>, Vec<Finding>) {

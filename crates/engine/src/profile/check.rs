@@ -16,7 +16,8 @@ pub fn check(catalog: &Catalog, name: &str) -> Vec<Finding> {
     match entry.profile(name) {
         Ok(profile) => findings.extend(of_profile(catalog, entry, profile)),
         Err(error) if findings.is_empty() => findings.push(whole(entry, 0, &error)),
-        Err(_) => {}
+        // Its errors are told; what else is wrong should not come up one by one.
+        Err(_) => findings.extend(entry.draft(name).iter().flat_map(|draft| of_profile(catalog, entry, draft))),
     }
     findings.sort_by_key(|finding| (finding.line, finding.column));
     findings
@@ -47,9 +48,11 @@ struct Context<'a> {
 }
 
 fn of_profile(catalog: &Catalog, entry: &Entry, profile: &Profile) -> Vec<Finding> {
-    let line = match catalog.lineage(&profile.name) {
-        Ok(line) => line,
-        Err(error) => return vec![whole(entry, profile.inherits.as_ref().map_or(0, |inherits| inherits.line), &error)],
+    let at = profile.inherits.as_ref().map_or(0, |inherits| inherits.line);
+    let (line, fault) = match catalog.lineage_of(profile) {
+        Ok(line) => (line, None),
+        // The file alone, then.
+        Err(error) => (vec![profile], Some(whole(entry, at, &error))),
     };
     let context = Context {
         profile,
@@ -57,7 +60,7 @@ fn of_profile(catalog: &Catalog, entry: &Entry, profile: &Profile) -> Vec<Findin
         cpu: line.iter().filter_map(|profile| profile.bind.cpu).next_back().unwrap_or_default(),
         values: line.iter().flat_map(|profile| &profile.env).map(|rule| (&*rule.name, rule)).collect(),
     };
-    profile.env.iter().flat_map(|rule| context.rule(rule)).collect()
+    fault.into_iter().chain(profile.env.iter().flat_map(|rule| context.rule(rule))).collect()
 }
 
 impl Context<'_> {

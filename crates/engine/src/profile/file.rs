@@ -123,6 +123,13 @@ const BIND: &[&str] = &["cpu", "mem", "smt", "reserve", "prefer"];
 impl Profile {
     /// Reads a file's text. No profile comes back if anything in it is an error; there may be findings in either case.
     pub fn parse(name: &str, source: &Source, text: &str) -> (Option<Self>, Vec<Finding>) {
+        let (profile, findings) = Self::draft(name, source, text);
+        let usable = findings.iter().all(|finding| finding.kind != Kind::Error);
+        (usable.then_some(profile), findings)
+    }
+
+    /// The same with whatever can be read of a file that has errors, for those who look for more of them.
+    pub(super) fn draft(name: &str, source: &Source, text: &str) -> (Self, Vec<Finding>) {
         let mut reader = Reader::new(text, source);
         let mut profile = Self::empty(name, source);
         if let Some(table) = reader.parse() {
@@ -133,8 +140,7 @@ impl Profile {
             (key, Origin { layer, file, line, column, builtin: source.builtin })
         };
         profile.places = std::mem::take(&mut reader.places).into_iter().map(origin).collect();
-        let usable = reader.findings.iter().all(|finding| finding.kind != Kind::Error);
-        (usable.then_some(profile), reader.findings)
+        (profile, reader.findings)
     }
 
     fn empty(name: &str, source: &Source) -> Self {

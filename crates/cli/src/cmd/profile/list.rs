@@ -31,7 +31,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn entries(catalog: &Catalog) -> Vec<ProfileEntry> {
     let entry = |(name, entry): (&str, &gpu_tune_engine::profile::Entry)| {
         let profile = entry.profile(name);
-        let error = profile.as_ref().err().map(|error| chain(error));
+        // Of what it inherits, too: a job that names it would be told the same.
+        let error = catalog.lineage(name).err().map(|error| chain(&error));
         let profile = profile.ok();
         ProfileEntry {
             name: name.to_owned(),
