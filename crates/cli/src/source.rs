@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Source {
     /// Look at the machine in this file instead of this node: an hwloc XML file (`lstopo node.xml`) or a snapshot
-    /// (`gpu-tune snapshot -o FILE`). Nothing of this node is used then.
+    /// (`gpu-tune snapshot -o FILE`)
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
     /// The NVML library to ask about the GPUs [default: where the loader finds libnvidia-ml.so.1]

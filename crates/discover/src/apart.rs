@@ -5,6 +5,7 @@
 //! [`serve`]. Text and machine travel in memory files, which neither side can be stuck at; the kernel bounds what the
 //! process may use, and its end, whatever it was, is a result here.
 
+use crate::tame::tame;
 use crate::{DiscoverError, Found, hwloc, xml};
 use gpu_tune_engine::snapshot::{self, Key};
 use gpu_tune_engine::text::shown_up_to;
@@ -38,6 +39,12 @@ pub fn read_file(path: &Path, reader: Command) -> Result<Found, DiscoverError> {
 }
 
 fn read_within(path: &Path, reader: Command, deadline: Duration) -> Result<Found, DiscoverError> {
+    let mut found = read(path, reader, deadline)?;
+    tame(&mut found.0);
+    Ok(found)
+}
+
+fn read(path: &Path, reader: Command, deadline: Duration) -> Result<Found, DiscoverError> {
     let text = match xml::contents(path)? {
         xml::Contents::Snapshot(machine) => return Ok((*machine, Vec::new())),
         xml::Contents::Xml(text) => text,

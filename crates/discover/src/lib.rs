@@ -13,6 +13,7 @@ mod nvml;
 mod quiet;
 mod shape;
 mod sysfs;
+mod tame;
 mod xml;
 
 pub use anonymous::anonymize;

@@ -103,14 +103,31 @@ fn a_user_whose_own_limits_are_lower_reads_files_too() {
 #[test]
 fn names_in_a_strangers_file_cannot_play_with_a_terminal() {
     let (mut machine, _) = read_xml(&files("machines").remove(0)).expect("a machine");
-    machine.gpus[0].model = Some("\x1b]0;title\x07H200".to_owned());
+    let odd = |text: &str| format!("{text}\x1b]0;title\x07\nforged\u{202e}\u{fffe}");
+    let gpu = &mut machine.gpus[0];
+    (gpu.model, gpu.uuid) = (Some(odd("H200")), Some(odd("GPU-1")));
+    machine.driver = Some(odd("1.2"));
+    let nic = serde_json::json!({"name": odd("mlx5_0"), "ports": [
+        {"number": 1, "active": true, "link_layer": "infiniband", "rate": odd("400 Gb/sec")}
+    ]});
+    machine.nics.push(serde_json::from_value(nic).expect("an adapter"));
     let file = scratch("hostile-name").join("node.snapshot");
     std::fs::write(&file, snapshot::encode(&machine, &snapshot::Key::default())).expect("a file");
-    for verb in ["topo", "plan"] {
-        let text = told(&gpu_tune(&[verb, "--topology", &file.to_string_lossy()]));
-        assert!(text.contains("\\u{1b}]0;title\\u{7}H200"), "{verb}: {text}");
-        assert!(!text.contains(['\x1b', '\x07']), "{verb}: {text}");
+    for verb in [
+        &["topo"][..],
+        &["plan"],
+        &["plan", "h200"],
+        &["plan", "--svg", "-"],
+        &["profile", "show", "auto"],
+        &["doctor"],
+    ] {
+        let text = told(&gpu_tune(&[verb, &["--topology", &file.to_string_lossy()]].concat()));
+        let plays = |letter: char| letter != '\n' && letter.is_control() || "\u{202e}\u{fffe}".contains(letter);
+        assert!(!text.contains(plays), "{verb:?}: {text}");
+        assert!(!text.lines().any(|line| line.starts_with("forged")), "{verb:?}: {text}");
     }
+    let text = told(&gpu_tune(&["topo", "--topology", &file.to_string_lossy()]));
+    assert!(text.contains("driver 1.2\u{fffd}]0;title\u{fffd}\u{fffd}forged"), "{text}");
 }
 
 #[test]

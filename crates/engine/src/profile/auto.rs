@@ -1,6 +1,7 @@
 //! `auto`: the profile by GPU model.
 
 use super::{Catalog, Facts, Profile};
+use crate::text::shown;
 use crate::{Code, Notice};
 
 /// The profile when no other fits.
@@ -41,5 +42,7 @@ pub(super) fn for_model<'c>(catalog: &'c Catalog, model: &str) -> Option<&'c str
 }
 
 fn quoted(models: &[&str]) -> String {
-    models.iter().map(|model| format!("`{model}`")).collect::<Vec<_>>().join(", ")
+    let word =
+        |model: &&str| if model.is_empty() { "an unknown one".to_owned() } else { format!("`{}`", shown(model)) };
+    models.iter().map(word).collect::<Vec<_>>().join(", ")
 }

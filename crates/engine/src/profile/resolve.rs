@@ -6,7 +6,7 @@ use super::{Action, Catalog, Facts, Finding, Kind, Memlock, Origin, Profile, Pro
 use crate::fabric::AddressRange;
 use crate::plan::Binding;
 use crate::spec::{Choice, CpuPolicy, Keys, Lock, Rendezvous, SiteConfig, Spec};
-use crate::text::chain;
+use crate::text::{chain, shown};
 use crate::{Code, Notice, PciAddress};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Catalog {
         let odd =
             facts.gpus.iter().find(|model| !model.is_empty() && !globs.iter().any(|glob| glob.fits_model(model)))?;
         let wanted = globs.iter().map(|glob| format!("`{glob}`")).collect::<Vec<_>>().join(" or ");
-        let message = format!("profile `{name}` is for GPUs {wanted}, and this is `{odd}`");
+        let message = format!("profile `{name}` is for GPUs {wanted}, and this is `{}`", shown(odd));
         let help = auto::for_model(self, odd).map(|other| format!("`{other}` is for such GPUs; `auto` picks by model"));
         Some(Notice::new(Code::ProfileGpuMismatch, message).help_if(help))
     }

@@ -9,6 +9,8 @@
 //! Without a GPU, or with `--memory`, it copies within memory instead: from each NUMA node's cores, with the memory near,
 //! far, and wherever the kernel puts it.
 //!
+//! With `--topology` the file is taken for the description of this node, as `topology=` in plugstack.conf does.
+//!
 //! Run it on an otherwise idle node, with all its CPUs allowed: `srun --exclusive --gpu-tune=off gpu-tune bench`. `far` is
 //! missing where the machine, or what the job may use, has a single NUMA node. The exit status is 1 when nothing could be
 //! measured.

@@ -112,6 +112,8 @@ fn auto_picks_by_model_and_falls_back_to_base_with_one_reason() {
     assert_eq!(messages(&mixed), ["`auto` takes `base`: the GPUs are mixed: `NVIDIA H100 80GB HBM3`, `NVIDIA H200`"]);
     assert_eq!(messages(&with(&["NVIDIA L4", "NVIDIA L4"])), ["`auto` takes `base`: no profile is for `NVIDIA L4`"]);
     assert_eq!(messages(&with(&["", ""])), ["`auto` takes `base`: the GPU model is not known"]);
+    let partly = "`auto` takes `base`: the GPUs are mixed: an unknown one, `NVIDIA\\nH200`";
+    assert_eq!(messages(&with(&["NVIDIA\nH200", ""])), [partly]);
     assert!(with(&[]).notices.is_empty());
 }
 
