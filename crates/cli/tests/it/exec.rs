@@ -154,6 +154,31 @@ fn what_the_command_binds_itself_is_left_alone_and_told() {
 }
 
 #[test]
+fn without_a_machine_the_environment_is_tuned_and_the_whole_reason_told() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+    command.args(["exec", "--topology", "/nonexistent.xml", "h200", "env"]);
+    let output = command.env_clear().env("PATH", "/usr/bin:/bin").output().expect("it starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("NCCL_DEBUG=WARN\n"), "{out}{err}");
+    let reason = "only the environment is tuned: cannot read the machine: cannot read `/nonexistent.xml`: No such file";
+    assert!(err.contains(reason), "{err}");
+}
+
+#[test]
+fn what_concerns_all_ranks_of_a_node_is_told_by_the_first() {
+    let Some(file) = topology("turin-4gpu-nvml.xml") else { return };
+    let said = |rank: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+        command.args(["exec", "--topology", &file, "b200", "true"]).env_clear();
+        let output = command.env("LOCAL_RANK", rank).env("LOCAL_WORLD_SIZE", "4").output().expect("it starts");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let first = said("0");
+    assert!(first.contains("far from") && first.contains("profile `b200` is for"), "{first}");
+    assert_eq!(said("1"), "");
+}
+
+#[test]
 fn who_sees_no_gpu_is_not_told_of_others() {
     let Some(file) = topology("turin-4gpu-nvml.xml") else { return };
     let said = |list: &str| {

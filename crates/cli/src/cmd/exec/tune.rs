@@ -61,8 +61,10 @@ pub(super) fn start(args: &Args) -> Result<Start, CliError> {
         fabric: &|| Fabric::read(Path::new("/")),
     };
     if let Some(Tuned { resolved, decisions }) = tune(&catalog, &spec, &site, facts, &host).map_err(wish::refused)? {
-        made.notices.extend(resolved.notices.iter().cloned());
         let (surroundings, machine) = (&surroundings, &machine);
+        if surroundings.tells() {
+            made.notices.extend(resolved.notices.iter().cloned());
+        }
         Tuner { site: &site, surroundings, machine, resolved: &resolved, decisions: &decisions }.tune(&gpus, &mut made);
     }
     Ok(made)
@@ -105,6 +107,11 @@ impl Surroundings {
 
     fn var(&self, name: &str) -> Option<OsString> {
         self.env.get(&OsString::from(name)).cloned()
+    }
+
+    /// Whether this process tells what concerns all ranks of the node: one of them is enough.
+    fn tells(&self) -> bool {
+        self.local.is_none_or(|local| local.rank == 0)
     }
 
     fn facts(&self, machine: &Machine, gpus: &[usize]) -> Facts {
@@ -218,7 +225,9 @@ impl Tuner<'_> {
             keep_launcher: true,
         };
         let layout = Layout::new(self.machine, &request);
-        notices.extend(layout.notices.iter().cloned());
+        if self.surroundings.tells() {
+            notices.extend(layout.notices.iter().cloned());
+        }
         let slices: Vec<usize> = own.iter().filter_map(|gpu| gpus.all.iter().position(|other| other == gpu)).collect();
         let own = if narrowed { Own::These { slices: &slices, turn: 0 } } else { Own::All };
         layout.task(local.map_or(0, |local| local.rank), own)
