@@ -45,10 +45,9 @@ pub(crate) fn machine(site: &SiteConfig, asked: bool) -> Result<Machine, Notice>
     if let Some(machine) = described.flatten() {
         return Ok(machine);
     }
-    let key = Key::of_this_host(Path::new("/"));
+    let key = Key::of_this_host(Path::new("/")).described_by(site.topology.as_deref());
     match snapshot::load(&site.state, &key) {
-        Ok(machine) if is_current(site) => return Ok(machine),
-        Ok(_) => log::info!("the snapshot is older than the file of `topology=`"),
+        Ok(machine) => return Ok(machine),
         Err(error) => log::info!("no usable snapshot in `{}`: {}", site.state.display(), chain(&error)),
     }
     if !asked && site.topology.is_none() && key.gpus.is_empty() {
@@ -72,15 +71,6 @@ fn described(file: &Path) -> Result<Option<Machine>, Notice> {
     snapshot::decode(&bytes).map(|(machine, _)| Some(machine)).map_err(|error| unusable(&error, error.help()))
 }
 
-/// Whether the snapshot was made from the file of `topology=` as it is now.
-fn is_current(site: &SiteConfig) -> bool {
-    let changed = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    match &site.topology {
-        Some(file) => changed(&site.state.join(snapshot::FILE_NAME)) > changed(file),
-        None => true,
-    }
-}
-
 fn discover(site: &SiteConfig) -> Result<(), Notice> {
     let mut command = command(site, STEP_WAITS)?;
     let cannot = |error: std::io::Error| no_machine(site, &format!("cannot be started: {error}"));
@@ -102,6 +92,11 @@ fn command(site: &SiteConfig, deadline: Duration) -> Result<Command, Notice> {
     if let Some(nvml) = &site.nvml {
         loadable(nvml).map_err(|error| {
             no_machine(site, &format!("is not started: `nvml=`: {}", chain(&error))).help_if(error.help())
+        })?;
+    }
+    if let Some(topology) = &site.topology {
+        trusted::check(topology).map_err(|error| {
+            no_machine(site, &format!("is not started: `topology=`: {}", chain(&error))).help_if(error.help())
         })?;
     }
     let mut command = Command::new(&site.command);

@@ -11,6 +11,15 @@ use gpu_tune_engine::profile::Skipped;
 use gpu_tune_engine::{Code, CpuSet, Notice, report};
 use std::path::Path;
 
+/// A task after it was bound, or was not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing<'a> {
+    /// The CPUs that it has now, if the kernel tells.
+    pub(crate) mask: Option<&'a CpuSet>,
+    /// Somebody else had narrowed it before.
+    pub(crate) left_alone: bool,
+}
+
 /// What becomes of each variable.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
@@ -25,23 +34,24 @@ impl Plan {
         Self { decisions, skipped }
     }
 
-    /// Sets them in the task whose hook runs, with what lets its ranks be bound and find their peers. `cpus` are the task's
-    /// own; `None` if it was left alone, and then its ranks are, too. What could not be set is told.
+    /// Sets them in the task whose hook runs, with what lets its ranks be bound and find their peers. Those of a task that was
+    /// left alone are, too. What could not be set is told.
     pub(crate) fn set(
         &self,
         handle: &Handle<'_>,
         step: &Step,
         task: &TaskPlan,
-        cpus: Option<&CpuSet>,
+        standing: Standing<'_>,
         notices: &mut Vec<Notice>,
     ) {
+        let cpus = standing.mask.filter(|_| !standing.left_alone);
         let peers = step.launch.rendezvous(handle, step, task);
         let ranks = cpus.map_or(Ok(None), |cpus| step.launch.ranks(handle, task, cpus));
         let (ranks, told) = ranks.map_or_else(|notice| (None, Some(notice)), |ranks| (ranks, None));
         let tuning = Tuning {
             profile: &step.profile,
             decisions: &self.decisions,
-            values: &RankValues::of(&step.machine, &step.request.cpus, task),
+            values: &RankValues::of(&step.machine, standing.mask.unwrap_or(&step.request.cpus), task),
             rendezvous: &peers.set,
             ranks: ranks.as_ref().map(|(plan, shim)| (plan.as_str(), shim.as_path())),
             own: (task.ranks.is_empty() && cpus.is_some()).then_some(&task.share),
@@ -57,9 +67,9 @@ impl Plan {
         notices.extend(told.into_iter().chain(peers.notices).chain(found.notices));
     }
 
-    /// For the table: each variable, what it gets in this task, and why.
-    pub(crate) fn lines(&self, handle: &Handle<'_>, step: &Step, task: &TaskPlan) -> Vec<String> {
-        let values = RankValues::of(&step.machine, &step.request.cpus, task);
+    /// For the table: each variable, what it gets in this task, and why. `mask` is that of a task that is not bound.
+    pub(crate) fn lines(&self, handle: &Handle<'_>, step: &Step, task: &TaskPlan, mask: &CpuSet) -> Vec<String> {
+        let values = RankValues::of(&step.machine, mask, task);
         let peers = step.launch.rendezvous(handle, step, task).set;
         report::variables(&self.decisions, &self.skipped, &peers, &values)
     }

@@ -12,9 +12,8 @@ use gpu_tune_engine::launch::{binders, gpus, ours, plan_text};
 use gpu_tune_engine::plan::{Mode, Share, TaskPlan};
 use gpu_tune_engine::profile::Resolved;
 use gpu_tune_engine::spec::{Rendezvous, SiteConfig};
-use gpu_tune_engine::{Code, CpuSet, Notice, trusted};
+use gpu_tune_engine::{Code, CpuSet, Notice, regular, trusted};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -150,9 +149,9 @@ impl Launch {
 /// Whether the loader will find the shim, asked as the task's user in the task's mount namespace: a container may lack
 /// the file, its directory may be closed. The loader of each program would complain.
 fn can_be_loaded(shim: &Path) -> Result<(), Notice> {
-    let opened = File::open(shim).and_then(|file| file.metadata());
-    let (why, help) = match opened {
-        Ok(meta) if meta.is_file() => return Ok(()),
+    // Not a pipe, at which the task would wait for ever.
+    let (why, help) = match regular::open(shim) {
+        Ok(_) => return Ok(()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             ("may not read", "the file and the way to it must be open to all users: `chmod a+rX`")
         }

@@ -7,7 +7,7 @@
 
 use crate::logging::{help, user_line};
 use crate::spank::own_env;
-use gpu_tune_engine::profile::Catalog;
+use gpu_tune_engine::profile::{Catalog, Profile, ProfileError};
 use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
 use gpu_tune_engine::text::chain;
 use std::ffi::{CStr, OsStr, OsString};
@@ -45,11 +45,14 @@ struct Known {
     text: Option<OsString>,
     /// The text that sbatch or salloc left, until Slurm has handed it to us.
     inherited: Option<OsString>,
+    /// What is wrong with it. Not told before the command line had its turn, which may replace it.
+    doubt: Option<String>,
     /// [`SLURM_VARIABLE`] holds what we put there.
     stood_in: bool,
 }
 
-static KNOWN: Mutex<Known> = Mutex::new(Known { site: None, text: None, inherited: None, stood_in: false });
+static KNOWN: Mutex<Known> =
+    Mutex::new(Known { site: None, text: None, inherited: None, doubt: None, stood_in: false });
 
 /// Slurm's calls do not overlap; a panic in one of them must not silence the others.
 fn known() -> MutexGuard<'static, Known> {
@@ -107,11 +110,15 @@ pub(crate) fn given(text: &OsStr, on_node: bool) -> Verdict {
     let (site, inherited) = {
         let mut known = known();
         known.text = Some(text.to_owned());
+        known.doubt = None;
         (known.site.clone(), known.inherited.take())
     };
     match site {
-        Some(site) if !on_node => judge(text, &site, inherited.as_deref() == Some(text)),
-        _ => Verdict::Fine,
+        _ if on_node => Verdict::Fine,
+        Some(site) => judge(text, &site, inherited.as_deref() == Some(text)),
+        // Whoever asks for the list gets it, and does not start a job, also where plugstack.conf has a wrong word.
+        None if text == "list" => list_and_stop(&SiteConfig::default()),
+        None => Verdict::Fine,
     }
 }
 
@@ -119,13 +126,20 @@ pub(crate) fn given(text: &OsStr, on_node: bool) -> Verdict {
 fn judge(text: &OsStr, site: &SiteConfig, inherited: bool) -> Verdict {
     let Err((message, advice)) = check(text, site) else { return Verdict::Fine };
     if inherited {
-        log::warn!("{message}");
-        user_line!("note: the value was inherited from the job; its steps go on without it");
+        known().doubt = Some(message);
         return Verdict::Fine;
     }
     log::error!("{message}");
     help(advice.as_deref());
     Verdict::Refused
+}
+
+/// All options were read: tells what is wrong with an inherited one that nothing replaced.
+pub(crate) fn are_read() {
+    if let Some(message) = known().doubt.take() {
+        log::warn!("{message}");
+        user_line!("note: the value was inherited from the job; its steps go on without it");
+    }
 }
 
 fn check(text: &OsStr, site: &SiteConfig) -> Result<(), (String, Option<String>)> {
@@ -138,9 +152,10 @@ fn check(text: &OsStr, site: &SiteConfig) -> Result<(), (String, Option<String>)
     let (catalog, notices) = Catalog::load(&site.profile_dir);
     match catalog.check(&spec, site) {
         // What cannot be read here may be there on the compute node, where root reads it.
-        Err(error) if !notices.is_empty() => {
+        Err(error) if !notices.is_empty() || error.is_denied() => {
             log::warn!("cannot check the profile here: {}", chain(&error));
             notices.iter().for_each(|notice| user_line!("note: {}", notice.message));
+            help(error.help().as_deref().filter(|_| error.is_denied()));
             Ok(())
         }
         other => other.map_err(|error| (chain(&error), error.help())),
@@ -151,8 +166,12 @@ fn check(text: &OsStr, site: &SiteConfig) -> Result<(), (String, Option<String>)
 #[expect(clippy::exit, reason = "like `srun --help`: the answer is printed, nothing is to be started")]
 fn list_and_stop(site: &SiteConfig) -> ! {
     let (catalog, notices) = Catalog::load(&site.profile_dir);
-    let description = |name: &str| catalog.profile(name).map(|profile| profile.description.clone()).unwrap_or_default();
-    let lines: String = catalog.names().map(|name| format!("{name:<16} {}\n", description(name))).collect();
+    let line = |(name, usable): (&str, Result<&Profile, ProfileError>)| match usable {
+        Ok(profile) if profile.layer => format!("+{name:<15} {}\n", profile.description),
+        Ok(profile) => format!("{name:<16} {}\n", profile.description),
+        Err(error) => format!("{name:<16} cannot be used: {}\n", chain(&error)),
+    };
+    let lines: String = catalog.offered(site).map(line).collect();
     notices.iter().for_each(crate::logging::warn_user);
     let printed = std::io::stdout().write_all(lines.as_bytes());
     std::process::exit(i32::from(printed.is_err()))

@@ -9,7 +9,7 @@ use crate::step::board::Record;
 use crate::step::own::{self, Own};
 use crate::step::standing::{self, Standing, View};
 use crate::step::{Step, cpus};
-use crate::{devices, logging, telling, trace};
+use crate::{devices, environment, logging, telling, trace};
 use gpu_tune_engine::apply::{Outcome, apply};
 use gpu_tune_engine::os::Os;
 use gpu_tune_engine::os::linux::{Linux, end_now, set_memlock};
@@ -96,8 +96,9 @@ impl<'a> Task<'a> {
         }
         if !self.step.dry_run {
             // After the binding: a launcher's ranks are known by the CPUs that it has now.
-            let cpus = self.os.get_affinity().ok().filter(|_| !record.left_alone);
-            self.step.environment.set(self.handle, self.step, &plan, cpus.as_ref(), &mut self.notices);
+            let mask = self.os.get_affinity().ok();
+            let standing = environment::Standing { mask: mask.as_ref(), left_alone: record.left_alone };
+            self.step.environment.set(self.handle, self.step, &plan, standing, &mut self.notices);
         }
         let refused = record.outcome.notices(&format!("task {}", self.local_id), &plan.share);
         end_if_strict(self.step, refused.first());

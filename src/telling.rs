@@ -8,6 +8,8 @@ use crate::step::board::{Board, Record};
 use crate::step::own::Own;
 use crate::task::select;
 use gpu_tune_engine::apply::Outcome;
+use gpu_tune_engine::os::Os;
+use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Layout, Share, TaskPlan};
 use gpu_tune_engine::spec::CpuPolicy;
 use gpu_tune_engine::{Code, IdSet, Notice, report};
@@ -95,7 +97,8 @@ fn tell_table(handle: &Handle<'_>, step: &Step, tasks: &[(TaskPlan, Record)]) {
     user_line!("node {node}: profile `{}`, CPUs {}{changed}", step.profile, step.request.cpus);
     let mut plans: Vec<TaskPlan> = tasks.iter().map(|(plan, record)| as_it_became(plan, *record)).collect();
     // Before the ranks: the variables were made from the shares that they would have.
-    let first = plans.first().map(|plan| step.environment.lines(handle, step, plan)).unwrap_or_default();
+    let mask = Linux.get_affinity().unwrap_or_else(|_| step.request.cpus.clone());
+    let first = plans.first().map(|plan| step.environment.lines(handle, step, plan, &mask)).unwrap_or_default();
     if !step.launch.binds_ranks() {
         plans.iter_mut().for_each(TaskPlan::leave_ranks_alone);
     }

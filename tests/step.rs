@@ -125,6 +125,11 @@ fn the_keys_of_the_option_reach_the_kernel() {
     let plain = cluster.probe(&TWO_TASKS, &[]).fine().masks();
     let off: Vec<_> = masks("--gpu-tune=h200,bind=off,mem=off").into_iter().map(|(cpus, _)| cpus).collect();
     assert_eq!(off, plain);
+    // Where nobody is bound by us, what a task has is its own mask.
+    for words in [&["--gpu-tune=h200,bind=off"][..], &["--gpu-tune=h200", "--cpu-bind=map_cpu:0,1"]] {
+        let tasks = cluster.probe(&with(words), &[]).fine().witnesses();
+        assert!(tasks.iter().all(|task| task.var("OMP_NUM_THREADS") == Some("1")), "{tasks:?}");
+    }
     let task = cluster.probe(&with(&["--gpu-tune=h200,env=off"]), &[]).fine().witnesses().remove(0);
     assert_eq!((task.var("NCCL_DEBUG"), task.var("OMP_NUM_THREADS")), (None, None));
 }

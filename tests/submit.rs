@@ -4,8 +4,9 @@
 
 mod slurm;
 
-use slurm::run::{OPTION, Output};
+use slurm::run::{AS_NOBODY, OPTION, Output};
 use slurm::{Cluster, Setup};
+use std::os::unix::fs::PermissionsExt as _;
 
 /// Refused in the words of gpu-tune and of Slurm, and no job was made.
 #[track_caller]
@@ -65,6 +66,35 @@ fn list_prints_the_profiles_and_stops() {
 }
 
 #[test]
+fn the_list_has_what_users_may_name_and_says_what_cannot_be_used() {
+    let Some(mut cluster) = Cluster::start(Setup::default().words("default=h200 allow=h100,roce,mine")) else { return };
+    cluster.place.write("etc/profiles.d/mine.toml", "x = ");
+    let out = cluster.run("srun", &["--gpu-tune=list", "echo", "started"], &[]).fine();
+    let names: Vec<&str> = out.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["h100", "h200", "mine", "+roce"], "{}", out.stdout);
+    assert!(out.stdout.contains("cannot be used: profile `mine` is not used: "), "{}", out.stdout);
+    let conf = std::fs::read_to_string(cluster.place.outside("etc/plugstack.conf")).unwrap();
+    cluster.place.write("etc/plugstack.conf", &conf.replace("allow=", "alow="));
+    let wrong = cluster.run("srun", &["--gpu-tune=list", "echo", "started"], &[]).fine();
+    assert!(wrong.stdout.contains("classic") && !wrong.stdout.contains("started"), "{}", wrong.stdout);
+    cluster.check_alive();
+}
+
+#[test]
+fn a_file_that_only_root_can_read_costs_a_user_a_warning_and_no_job() {
+    let Some(cluster) = Cluster::start(Setup::default()) else { return };
+    cluster.place.write("etc/profiles.d/mine.toml", "inherits = \"h200\"\n");
+    let file = cluster.place.outside("etc/profiles.d/mine.toml");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let probe = cluster.probe_path();
+    let srun = ["srun", "-n1", "-c1", "--gpus=1", "--gpu-tune=mine", &probe];
+    let out = cluster.run(AS_NOBODY[0], &[&AS_NOBODY[1..], &srun].concat(), &[]).fine();
+    assert_eq!(out.witnesses()[0].var("GPU_TUNE_PROFILE"), Some("mine"), "root read it on the node");
+    assert!(out.stderr.contains("cannot check the profile here: profile `mine` is not used: "), "{}", out.stderr);
+    assert!(out.stderr.contains("help: chmod a+r `"), "{}", out.stderr);
+}
+
+#[test]
 fn the_command_line_beats_the_job_which_beats_the_variable_which_beats_the_default() {
     let Some(cluster) = Cluster::start(Setup::default().words("default=base")) else { return };
     let profile = |args: &[&str], env: &[(&str, &str)]| {
@@ -91,6 +121,14 @@ fn the_command_line_beats_the_job_which_beats_the_variable_which_beats_the_defau
 fn a_default_leaves_a_step_without_gpus_untouched() {
     let Some(cluster) = Cluster::start(Setup::default().words("default=h200")) else { return };
     let out = cluster.probe(&["-n1"], &[]).fine();
+    // The GPUs of its job are not its own, and the variable may be a left-over.
+    let left_over = cluster.probe(&["-n1"], &[("SLURM_JOB_GPUS", "0,1")]).fine();
+    let script = format!("srun -n1 --gpus=0 {}", cluster.probe_path());
+    let in_job = cluster.batch(&["-n1", "-c1", "--gpus=1"], &[], &script).fine();
+    for other in [left_over, in_job] {
+        let task = other.witnesses().remove(0);
+        assert_eq!((task.var("GPU_TUNE_PROFILE"), task.var("NCCL_DEBUG"), task.policy), (None, None, 0), "{other:?}");
+    }
     let tuned = cluster.probe(&["-n1", "--gpus=1"], &[]).fine();
     let asked = cluster.probe(&["-n1", "--gpu-tune=h200"], &[]).fine();
     drop(cluster);
@@ -114,6 +152,13 @@ fn a_profile_removed_while_the_job_was_queued_warns_and_goes_on() {
     let out = cluster.batch(&["-n1", "-c1", "--gpus=1", "--gpu-tune=mine"], &[], &script).fine();
     assert_eq!(out.witnesses().len(), 1, "{}", out.stdout);
     assert!(out.stdout.contains("warning: unknown profile `mine`"), "{}", out.stdout);
+    assert!(out.stdout.contains("note: the value was inherited from the job"), "{}", out.stdout);
+    // What the command line replaces is nobody's worry.
+    cluster.place.write("etc/profiles.d/mine.toml", "inherits = \"h200\"\n");
+    let script = format!("rm {}\nfor p in h200 off; do srun -n1 --gpu-tune=$p {probe}; done 2>&1", gone.display());
+    let out = cluster.batch(&["-n1", "-c1", "--gpus=1", "--gpu-tune=mine"], &[], &script).fine();
+    assert_eq!(out.witnesses().len(), 2, "{}", out.stdout);
+    assert!(!out.stdout.contains("note: the value was inherited"), "{}", out.stdout);
 }
 
 #[test]

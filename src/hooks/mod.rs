@@ -8,6 +8,7 @@ mod stepd;
 
 use crate::guard::Panicked;
 use crate::logging::{self, help};
+use crate::options;
 use crate::spank::{Handle, Program};
 use gpu_tune_engine::spec::SiteConfig;
 use gpu_tune_engine::text::chain;
@@ -25,8 +26,10 @@ pub(crate) fn init(handle: &Handle<'_>) {
 
 /// After the options were read, in every program.
 pub(crate) fn init_post_opt(handle: &Handle<'_>) {
-    if handle.program() == Program::Stepd {
-        stepd::init_post_opt(handle);
+    match handle.program() {
+        Program::Stepd => stepd::init_post_opt(handle),
+        Program::Srun | Program::Alloc => options::are_read(),
+        Program::Slurmd | Program::Other => {}
     }
 }
 

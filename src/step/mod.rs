@@ -36,6 +36,8 @@ const EXTERN_STEP: u32 = 0xffff_fffc;
 /// What root read for the step.
 pub(crate) struct Prepared {
     spec: Spec,
+    /// Not the user's, but that of `default=`.
+    by_default: bool,
     catalog: Catalog,
     machine: Result<Machine, Notice>,
     shim: Result<PathBuf, Notice>,
@@ -72,13 +74,14 @@ impl Prepared {
         let (catalog, untrusted) = Catalog::load(&site.profile_dir);
         notices.extend(untrusted);
         let (machine, shim) = (discovery::machine(site, asked), launch::find_shim(site));
-        Some(Self { spec, catalog, machine, shim, notices })
+        Some(Self { spec, by_default: !asked, catalog, machine, shim, notices })
     }
 
     fn only(notices: Vec<Notice>) -> Self {
         let nothing = Notice::new(Code::NoMachine, "not looked for");
         Self {
             spec: Spec::named("off"),
+            by_default: false,
             catalog: Catalog::default(),
             machine: Err(nothing.clone()),
             shim: Err(nothing),
@@ -90,7 +93,8 @@ impl Prepared {
 const WITHOUT_TUNING: &str = "the step goes on without tuning";
 
 fn unusable(error: &dyn std::error::Error, help: Option<String>, what_now: &str) -> Notice {
-    Notice::new(Code::Profile, format!("{}; {what_now}", chain(error))).help_if(help)
+    let and = if what_now.is_empty() { "" } else { "; " };
+    Notice::new(Code::Profile, format!("{}{and}{what_now}", chain(error))).help_if(help)
 }
 
 /// What the tasks of this node work from.
@@ -128,7 +132,7 @@ impl Step {
         total_gpus: Option<u32>,
     ) -> Option<Self> {
         let numbers = gpu_numbers(handle);
-        let Prepared { spec, catalog, machine, shim, mut notices } = prepared;
+        let Prepared { spec, by_default, catalog, machine, shim, mut notices } = prepared;
         let (machine, mut failed) = match machine {
             Ok(machine) => (machine, None),
             // A step without GPUs gets the environment only, for which no machine is needed.
@@ -150,7 +154,11 @@ impl Step {
             }
             Ok(None) if notices.is_empty() => return None,
             Ok(None) => {}
-            Err(error) => failed = Some(unusable(&error, error.help(), WITHOUT_TUNING)),
+            Err(error) => {
+                let error = if by_default { error.of_word("default") } else { error };
+                let what_now = if site.strict { "" } else { WITHOUT_TUNING };
+                failed = Some(unusable(&error, error.help(), what_now));
+            }
         }
         notices.append(&mut step.notices);
         Some(Self { notices, failed, ..step })
@@ -178,7 +186,7 @@ impl Step {
         self.wish = Wish::read(text("SLURM_CPU_BIND").as_deref(), text("SLURM_MEM_BIND").as_deref());
         self.cpus_before = Linux.get_affinity().unwrap_or_default();
         let of_cores = handle.step_cores().and_then(|list| cpus::of_cores(&list, &machine));
-        let keeps_all = matches!(handle.step_id(), Some(BATCH_STEP | INTERACTIVE_STEP));
+        let keeps_all = is_script(handle);
         self.request = Request {
             tasks: handle.local_tasks().unwrap_or(1),
             mode: if keeps_all { Mode::Launcher } else { self.launch.mode() },
@@ -239,9 +247,15 @@ impl Default for Step {
     }
 }
 
-/// The step's GPUs by Slurm's numbers; a batch step has its job's only.
+/// The step's GPUs by Slurm's numbers. A batch script has its job's; in any other step the job's are those of others.
 fn gpu_numbers(handle: &Handle<'_>) -> Option<String> {
-    ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS"].iter().find_map(|name| handle.getenv_text(name))
+    let of_job = || handle.getenv_text("SLURM_JOB_GPUS").filter(|_| is_script(handle));
+    handle.getenv_text("SLURM_STEP_GPUS").or_else(of_job)
+}
+
+/// A batch script or an interactive shell.
+fn is_script(handle: &Handle<'_>) -> bool {
+    matches!(handle.step_id(), Some(BATCH_STEP | INTERACTIVE_STEP))
 }
 
 /// The step's GPUs as indices into the machine's. A number beyond the machine means that the snapshot describes another

@@ -99,6 +99,20 @@ impl CliError {
         self
     }
 
+    /// Says where the wrong word stands, when that is not the command's first argument: `--fabric`, a variable.
+    #[must_use]
+    pub fn within(mut self, place: &str) -> Self {
+        match &mut self {
+            Self::Usage { message: text, .. }
+            | Self::Nothing { message: text, .. }
+            | Self::Refused { what: text, .. } => {
+                *text = format!("{place}: {text}");
+            }
+            Self::Start { .. } | Self::Write { .. } | Self::Output { .. } => {}
+        }
+        self
+    }
+
     /// The way out, printed on a line of its own.
     pub fn help(&self) -> Option<&str> {
         match self {

@@ -56,7 +56,8 @@ pub fn check(catalog: &Catalog, spec: &Spec, site: &SiteConfig) -> Result<(), Cl
 
 /// Whether `--fabric` can be used. In a job a wrong `fabric=` is told and passed over: it is not the user's fault there.
 pub fn fabric(catalog: &Catalog, site: &SiteConfig) -> Result<(), CliError> {
-    site.fabric.iter().try_for_each(|layer| catalog.lineage(layer).map(drop)).map_err(refused)
+    let known = |layer: &String| catalog.lineage(layer).map(drop);
+    site.fabric.iter().try_for_each(known).map_err(|error| refused(error).within("`--fabric`"))
 }
 
 /// A profile that does not exist is the user's mistake, as in `srun`; one that is broken is not.

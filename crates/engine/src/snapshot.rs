@@ -155,13 +155,26 @@ pub fn load(directory: &Path, now: &Key) -> Result<Machine, SnapshotError> {
 /// Keeps a machine in a state directory, which is made when it is not there. Returns the file's path. Nothing is
 /// written into a directory from which nothing would be read.
 pub fn store(directory: &Path, machine: &Machine, key: &Key) -> Result<PathBuf, SnapshotError> {
-    let made = fs::DirBuilder::new().mode(0o755).recursive(true).create(directory);
-    made.map_err(|source| SnapshotError::Write { path: directory.into(), source })?;
+    make(directory)?;
     trusted::check_dir(directory).map_err(SnapshotError::Untrusted)?;
     sweep(directory);
     let path = directory.join(FILE_NAME);
     replace(&path, machine, key)?;
     Ok(path)
+}
+
+/// Makes the directories that are not there, each in one that only root can write: what others put on the way could lead
+/// anywhere.
+fn make(directory: &Path) -> Result<(), SnapshotError> {
+    let missing: Vec<&Path> = directory.ancestors().take_while(|path| !path.exists()).collect();
+    for path in missing.into_iter().rev() {
+        if let Some(parent) = path.parent() {
+            trusted::check_dir(parent).map_err(SnapshotError::Untrusted)?;
+        }
+        let made = fs::DirBuilder::new().mode(0o755).create(path);
+        made.map_err(|source| SnapshotError::Write { path: path.into(), source })?;
+    }
+    Ok(())
 }
 
 /// Writes a snapshot to `path`, a new name or a regular file's. What is neither, such as a device or a link, would be gone:

@@ -86,9 +86,17 @@ impl TrustError {
         matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Whether only the permission to read it is missing, which another user may have.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// The way out, printed on a line of its own.
     pub fn help(&self) -> Option<String> {
         match self {
+            Self::Read { path, .. } if self.is_denied() => {
+                Some(format!("chmod a+r `{}`, and a+x the way to it", path.display()))
+            }
             Self::Owner { path, .. } => Some(format!("chown root `{}`", path.display())),
             Self::Writable { path, .. } => Some(format!("chmod go-w `{}`", path.display())),
             Self::Link(_) => Some("put the file itself there".to_owned()),

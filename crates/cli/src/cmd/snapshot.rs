@@ -10,9 +10,9 @@
 
 use crate::source::Source;
 use crate::{CliError, output, words};
-use gpu_tune_engine::Machine;
 use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
 use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::{Machine, trusted};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
     if args.anonymize {
         gpu_tune_discover::anonymize(&mut machine);
     }
-    let key = key(args);
+    let key = key(args)?;
     match &args.output {
         Some(path) if path == Path::new("-") => output::print(&snapshot::encode(&machine, &key))?,
         Some(path) => {
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
             tell(path, &machine)?;
         }
         None => {
-            let state = args.state.clone().unwrap_or(SiteConfig::default().state);
+            let state = args.state.as_deref().map_or(SiteConfig::default().state, absolute);
             tell(&snapshot::store(&state, &machine, &key).map_err(refused)?, &machine)?;
         }
     }
@@ -69,13 +69,26 @@ fn tell(path: &Path, machine: &Machine) -> Result<(), CliError> {
 
 /// What the snapshot is valid for: this node as it is now. A file to be sent around is valid for no node; the plugin takes
 /// it only where plugstack.conf names it.
-fn key(args: &Args) -> Key {
+fn key(args: &Args) -> Result<Key, CliError> {
     let here = Key::of_this_host(Path::new("/"));
-    match (args.anonymize, args.output.is_some() && args.source.topology.is_some()) {
-        (_, true) => Key { version: here.version, ..Key::default() },
-        (true, false) => Key { boot_id: None, ..here },
-        (false, false) => here,
-    }
+    Ok(match (&args.output, &args.source.topology) {
+        (Some(_), Some(_)) => Key { version: here.version, ..Key::default() },
+        (Some(_), None) if args.anonymize => Key { boot_id: None, ..here },
+        (Some(_), None) => here,
+        (None, topology) => {
+            let topology = topology.as_deref().map(absolute);
+            // What steps will take for this node decides what root does to them.
+            topology.as_deref().map_or(Ok(()), trusted::check).map_err(|error| {
+                let help = error.help();
+                CliError::refused("cannot take the file for a description of this node", error).with_help(help)
+            })?;
+            here.described_by(topology.as_deref())
+        }
+    })
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn refused(error: SnapshotError) -> CliError {

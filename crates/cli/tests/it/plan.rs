@@ -117,7 +117,10 @@ fn wrong_usage_exits_with_2_and_says_what_was_expected() {
         (vec!["--bind", "node"], "[possible values: exclusive, numa, socket, off]"),
         (vec!["--mode", "torchrun"], "[possible values: auto, rank, launcher]"),
         (vec!["H200"], "`H200` cannot be the name of a profile or layer\ngpu-tune: help: did you mean `h200`? names"),
-        (vec!["h200", "--fabric", "rocee"], "unknown profile `rocee`\ngpu-tune: help: did you mean `roce`?"),
+        (
+            vec!["h200", "--fabric", "rocee"],
+            "`--fabric`: unknown profile `rocee`\ngpu-tune: help: did you mean `roce`?",
+        ),
         (vec!["h200,fast"], "unknown key `fast`"),
         (vec!["off"], "`off` is no profile\ngpu-tune: help: `gpu-tune profile list`"),
         (vec!["--json", "--svg", "x.svg"], "cannot be used with"),

@@ -12,6 +12,7 @@
 
 use super::preload;
 use gpu_tune_shim_core::bytes::{hash, hash_text};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -52,12 +53,19 @@ pub fn note<'a>(marks: impl IntoIterator<Item = Mark<'a>>) -> String {
     text
 }
 
+/// The longest note that counts, in bytes. One of all the variables that are known has some 8 KiB.
+const NOTE_MOST: usize = 16 * 1024;
+
 /// What brings an environment back to what the user has in it; `var` looks a variable up.
+///
+/// The note may be forged: a variable that it names twice counts once, and an endless one not at all, so that the work is
+/// bounded by the size of the environment.
 pub fn undo(var: impl Fn(&str) -> Option<OsString>) -> Vec<Change> {
     let mut changes = Vec::new();
-    let noted = var(SET).unwrap_or_default();
+    let noted = var(SET).filter(|note| note.len() <= NOTE_MOST).unwrap_or_default();
     let noted = noted.to_string_lossy();
-    for (name, hashed, users) in noted.split(',').filter_map(read) {
+    let mut seen = BTreeSet::new();
+    for (name, hashed, users) in noted.split(',').filter_map(read).filter(|(name, _, _)| seen.insert(*name)) {
         let Some(value) = var(name).filter(|value| hash(value.as_bytes()) == hashed) else { continue };
         let users = users.and_then(|users| value.as_bytes().get(users)).filter(|users| !users.is_empty());
         changes.push((name.to_string(), users.map(|users| OsStr::from_bytes(users).to_owned())));
@@ -169,6 +177,20 @@ mod tests {
         let before = tuned.clone();
         tuned.insert(SET.to_owned(), forged.into());
         assert_eq!(undone(tuned), before);
+    }
+
+    /// 12,500 times the same variable would be as many copies of its value, in slurmstepd.
+    #[test]
+    fn a_forged_note_costs_no_more_than_the_environment_is_big() {
+        let entry = format!("A={:08x}:0+1,", hash(b"xy"));
+        let forged = entry.repeat(100);
+        let changes = undo(|name| env(&[("A", "xy"), ("GPU_TUNE_SET", &forged)]).get(name).cloned());
+        assert_eq!(changes, [("A".to_owned(), Some("x".into())), (SET.to_owned(), None)]);
+        let endless = entry.repeat(NOTE_MOST / entry.len() + 1);
+        let changes = undo(|name| env(&[("A", "xy"), ("GPU_TUNE_SET", &endless)]).get(name).cloned());
+        assert_eq!(changes, [(SET.to_owned(), None)]);
+        let longest = note((0..200).map(|_| mark("A_VARIABLE_WITH_A_VERY_LONG_NAME", "1")));
+        assert!(longest.len() < NOTE_MOST, "all that are known fit: {}", longest.len());
     }
 
     #[test]

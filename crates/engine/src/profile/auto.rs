@@ -1,14 +1,15 @@
 //! `auto`: the profile by GPU model.
 
-use super::{Catalog, Facts, Profile};
-use crate::text::shown;
+use super::{Catalog, Facts, Profile, ProfileError};
+use crate::text::{chain, shown};
 use crate::{Code, Notice};
 
 /// The profile when no other fits.
 const FALLBACK: &str = "base";
 
-/// The profile that is for all of the step's GPUs; [`FALLBACK`] for mixed or unknown models, with the reason.
-pub(super) fn pick(catalog: &Catalog, facts: &Facts) -> (String, Option<Notice>) {
+/// The profile that is for all of the step's GPUs; [`FALLBACK`] for mixed or unknown models, with the reason. A file of the
+/// admin's that cannot be used may have been the one: that is told, and with `strict` it is an error.
+pub(super) fn pick(catalog: &Catalog, facts: &Facts, strict: bool) -> Result<(String, Vec<Notice>), ProfileError> {
     let mut models: Vec<&str> = facts.gpus.iter().map(String::as_str).collect();
     models.sort_unstable();
     models.dedup();
@@ -16,14 +17,25 @@ pub(super) fn pick(catalog: &Catalog, facts: &Facts) -> (String, Option<Notice>)
     picks.sort_unstable();
     picks.dedup();
     let reason = match picks.as_slice() {
-        [Some(name)] => return ((*name).to_owned(), None),
-        [] => "the step has no GPU".to_owned(),
+        [Some(name)] => return Ok(((*name).to_owned(), Vec::new())),
+        [] => return Ok((FALLBACK.to_owned(), Vec::new())),
         [None] if models.iter().all(|model| model.is_empty()) => "the GPU model is not known".to_owned(),
         [None] => format!("no profile is for {}", quoted(&models)),
         _ => format!("the GPUs are mixed: {}", quoted(&models)),
     };
-    let notice = Notice::new(Code::Profile, format!("`auto` takes `{FALLBACK}`: {reason}"));
-    (FALLBACK.to_owned(), (!facts.gpus.is_empty()).then_some(notice))
+    let unusable = catalog
+        .entries()
+        .filter(|(_, entry)| !entry.source().builtin)
+        .filter_map(|(name, _)| catalog.lineage(name).err());
+    let mut notices = Vec::new();
+    for error in unusable {
+        if strict {
+            return Err(error);
+        }
+        notices.push(Notice::new(Code::Profile, chain(&error)).help_if(error.help()));
+    }
+    notices.push(Notice::new(Code::Profile, format!("`auto` takes `{FALLBACK}`: {reason}")));
+    Ok((FALLBACK.to_owned(), notices))
 }
 
 /// The profile whose own `gpu` says most about a model. The admin's files come before built-in ones, the name decides last.

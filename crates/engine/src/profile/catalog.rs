@@ -151,6 +151,18 @@ impl Catalog {
         named.try_for_each(|name| if original && self.is_builtin(name) { Ok(()) } else { self.lineage(name).map(drop) })
     }
 
+    /// What a user may name here, by name, usable or not: `allow=` counts, and what the admin's own words name.
+    pub fn offered<'a>(
+        &'a self,
+        site: &'a SiteConfig,
+    ) -> impl Iterator<Item = (&'a str, Result<&'a Profile, ProfileError>)> {
+        let may = |name: &&str| {
+            let as_layer = Spec { layers: vec![(*name).to_owned()], ..Spec::named("off") };
+            [Spec::named(name), as_layer].iter().any(|spec| super::lock::allowed(spec, site).is_ok())
+        };
+        self.names().filter(may).map(|name| (name, self.lineage(name).and_then(|_| self.profile(name))))
+    }
+
     fn is_builtin(&self, name: &str) -> bool {
         self.entries.get(name).is_some_and(|entry| entry.source.builtin)
     }

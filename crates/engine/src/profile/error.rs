@@ -73,6 +73,15 @@ pub enum ProfileError {
         /// The line.
         line: usize,
     },
+    /// A word of plugstack.conf names it: the user did not.
+    #[error("`{word}=` in plugstack.conf")]
+    Word {
+        /// The word.
+        word: &'static str,
+        /// What is wrong with what it names.
+        #[source]
+        source: Box<ProfileError>,
+    },
     /// It inherits too many.
     #[error("profile `{name}` inherits more than {} profiles", super::bounds::INHERITED)]
     TooDeep {
@@ -82,6 +91,20 @@ pub enum ProfileError {
 }
 
 impl ProfileError {
+    /// The same, with the word of plugstack.conf that names the profile.
+    #[must_use]
+    pub fn of_word(self, word: &'static str) -> Self {
+        match self {
+            Self::Word { .. } => self,
+            source => Self::Word { word, source: Box::new(source) },
+        }
+    }
+
+    /// Whether only the permission to read a file is missing, which another user may have.
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Unreadable { source, .. } if source.is_denied())
+    }
+
     /// The way out, printed on a line of its own.
     pub fn help(&self) -> Option<String> {
         match self {
@@ -91,6 +114,7 @@ impl ProfileError {
             }
             Self::NotAllowed { allowed, .. } => Some(format!("allowed: {}", allowed.join(", "))),
             Self::Unreadable { source, .. } => source.help(),
+            Self::Word { source, .. } => source.help(),
             Self::Invalid { finding, .. } => finding.help.clone(),
             Self::Loop { .. } => {
                 Some("a profile of the same name replaces the one built in: give it another".to_owned())

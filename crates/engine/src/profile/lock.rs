@@ -14,18 +14,18 @@ pub(super) fn allowed(spec: &Spec, site: &SiteConfig) -> Result<(), ProfileError
         Choice::Auto => Some("auto".to_owned()),
         Choice::Off | Choice::List => None,
     };
-    let names = word.iter().chain(&spec.layers);
-    match names.into_iter().find(|name| !allowed.contains(name) && !in_default(name, site)) {
+    let default = site.default.as_ref();
+    // What the admin names himself needs no permission, where he names it: his layer in the profile's place would be a way
+    // round the profile.
+    let profile = |name: &String| default.is_some_and(|spec| spec.profile.to_string() == *name);
+    let layer =
+        |name: &String| site.fabric.as_ref() == Some(name) || default.is_some_and(|spec| spec.layers.contains(name));
+    let refused = |name: &&String, own: bool| !allowed.contains(name) && !own;
+    let first = word.as_ref().filter(|name| refused(name, profile(name)));
+    match first.or_else(|| spec.layers.iter().find(|name| refused(name, profile(name) || layer(name)))) {
         Some(name) => Err(ProfileError::NotAllowed { name: name.clone(), allowed: allowed.clone() }),
         None => Ok(()),
     }
-}
-
-/// What the admin names himself needs no permission.
-fn in_default(name: &str, site: &SiteConfig) -> bool {
-    let default = site.default.as_ref();
-    site.fabric.as_deref() == Some(name)
-        || default.is_some_and(|spec| spec.profile.to_string() == name || spec.layers.iter().any(|layer| layer == name))
 }
 
 /// The option that counts: whatever is locked is as in `default=`, or as if not said. What was asked for in vain is told.

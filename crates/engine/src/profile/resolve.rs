@@ -81,13 +81,13 @@ impl Catalog {
     }
 
     fn stack(&self, spec: &Spec, site: &SiteConfig, facts: &Facts) -> Result<Option<Resolved>, ProfileError> {
-        let (name, notice) = match &spec.profile {
+        let (name, notices) = match &spec.profile {
             Choice::Off | Choice::List => return Ok(None),
-            Choice::Named(name) => (name.clone(), None),
-            Choice::Auto => auto::pick(self, facts),
+            Choice::Named(name) => (name.clone(), Vec::new()),
+            Choice::Auto => auto::pick(self, facts, site.strict)?,
         };
         let mut stack = Stack::new(self, facts, site.strict);
-        stack.out.notices.extend(notice);
+        stack.out.notices.extend(notices);
         stack.auto = spec.profile == Choice::Auto;
         let line = self.lineage(&name)?;
         if line.last().is_some_and(|profile| profile.layer) {
@@ -95,28 +95,29 @@ impl Catalog {
             stack.out.notices.push(Notice::new(Code::Profile, message).help(format!("write `auto+{name}`")));
         }
         if !stack.auto {
-            stack.out.notices.extend(self.mismatch(&name, &line, facts));
+            stack.out.notices.extend(self.mismatch(&line, facts));
         }
         stack.put(&line)?;
         stack.auto = false;
         if let Some(fabric) = &site.fabric {
-            match self.lineage(fabric) {
-                Ok(line) => stack.put(&line)?,
+            match self.lineage(fabric).map_err(|error| error.of_word("fabric")) {
+                Ok(line) => stack.put_layer(&line)?,
                 Err(error) if site.strict => return Err(error),
                 Err(error) => {
-                    stack.out.notices.push(Notice::new(Code::Profile, format!("`fabric=`: {}", chain(&error))))
+                    stack.out.notices.push(Notice::new(Code::Profile, chain(&error)).help_if(error.help()));
                 }
             }
         }
         for layer in &spec.layers {
-            stack.put(&self.lineage(layer)?)?;
+            stack.put_layer(&self.lineage(layer)?)?;
         }
         stack.out.name = std::iter::once(&name).chain(&spec.layers).cloned().collect::<Vec<_>>().join("+");
         Ok(Some(stack.finish(&spec.keys)))
     }
 
     /// A profile for other GPUs than the step has.
-    fn mismatch(&self, name: &str, line: &[&Profile], facts: &Facts) -> Option<Notice> {
+    fn mismatch(&self, line: &[&Profile], facts: &Facts) -> Option<Notice> {
+        let name = &line.last()?.name;
         let globs = &line.iter().rev().find(|profile| !profile.gpu.is_empty())?.gpu;
         let odd =
             facts.gpus.iter().find(|model| !model.is_empty() && !globs.iter().any(|glob| glob.fits_model(model)))?;
@@ -156,6 +157,12 @@ impl<'a> Stack<'a> {
             self.put_one(profile);
         }
         Ok(())
+    }
+
+    /// The same for a layer. One that is for other GPUs was hardly meant as a layer.
+    fn put_layer(&mut self, line: &[&Profile]) -> Result<(), ProfileError> {
+        self.out.notices.extend(self.catalog.mismatch(line, self.facts));
+        self.put(line)
     }
 
     /// Tells what is odd in a file; with `strict` a key that is not known makes it unusable.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// How much of the kernel's list of PCI devices is read: a device takes some 270 bytes.
@@ -28,6 +29,10 @@ pub struct Key {
     /// The MIG devices configured, as `gpu0/gi1/ci0` by device minor: they change without a reboot.
     #[serde(default)]
     pub mig: Vec<String>,
+    /// The file that the machine was read from instead, with its size in bytes and the time of its last change in
+    /// nanoseconds; `None`: from the machine itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology: Option<String>,
 }
 
 impl Key {
@@ -39,7 +44,20 @@ impl Key {
             driver: driver(root),
             gpus: gpus(root).into_iter().collect(),
             mig: mig(root).into_iter().collect(),
+            topology: None,
         }
+    }
+
+    /// The same for a machine that a file describes (`topology=`), as the file is now.
+    #[must_use]
+    pub fn described_by(self, file: Option<&Path>) -> Self {
+        let stamp = |file: &Path| {
+            let meta = fs::metadata(file).ok();
+            let (size, seconds, nanoseconds) =
+                meta.map_or((0, 0, 0), |meta| (meta.len(), meta.mtime(), meta.mtime_nsec()));
+            format!("{} {size} {seconds}.{nanoseconds:09}", file.display())
+        };
+        Self { topology: file.map(stamp), ..self }
     }
 
     /// The first thing in which `now` differs, as a sentence; `None` when the keys are equal.
@@ -47,6 +65,12 @@ impl Key {
         let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
         if self.version != now.version {
             return Some(format!("written by gpu-tune {}, this is {}", self.version, now.version));
+        }
+        if self.topology != now.topology {
+            return Some(match (&self.topology, &now.topology) {
+                (Some(then), None) => format!("it describes the machine of a file, `{then}`"),
+                _ => "it was not made of the file of `topology=` as that is now".to_owned(),
+            });
         }
         if self.boot_id != now.boot_id {
             return Some("the node was booted since".to_owned());
@@ -163,6 +187,24 @@ fn text(path: &Path, most: u64) -> Option<String> {
 mod tests {
     use super::*;
     use crate::testing::TempDir;
+
+    #[test]
+    fn a_machine_of_a_file_is_that_files_as_it_is_now() {
+        let dir = TempDir::new("key-file");
+        let (one, other) = (dir.write("one.xml", "1"), dir.write("other.xml", "1"));
+        let described = |file: Option<&Path>| Key::default().described_by(file);
+        let of_one = described(Some(&one));
+        assert_eq!(of_one.difference(&described(Some(&one))), None);
+        let differs = Some("it was not made of the file of `topology=` as that is now".to_owned());
+        assert_eq!(of_one.difference(&described(Some(&other))), differs);
+        assert_eq!(Key::default().difference(&of_one), differs);
+        let left = of_one.difference(&described(None)).unwrap();
+        assert!(left.starts_with(&format!("it describes the machine of a file, `{} 1 ", one.display())), "{left}");
+        dir.write("one.xml", "22");
+        assert_eq!(of_one.difference(&described(Some(&one))), differs);
+        std::fs::remove_file(&one).unwrap();
+        assert_eq!(of_one.difference(&described(Some(&one))), differs);
+    }
 
     fn addresses_of(key: &Key) -> Vec<String> {
         key.gpus.iter().map(PciAddress::to_string).collect()

@@ -31,7 +31,14 @@ fn machine() -> Machine {
 
 fn key() -> Key {
     let gpus = vec!["0000:4e:00.0".parse().unwrap()];
-    Key { version: "1".into(), boot_id: Some("b".into()), driver: Some("550.54.15".into()), gpus, mig: Vec::new() }
+    Key {
+        version: "1".into(),
+        boot_id: Some("b".into()),
+        driver: Some("550.54.15".into()),
+        gpus,
+        mig: Vec::new(),
+        topology: None,
+    }
 }
 
 #[test]
@@ -155,6 +162,17 @@ fn a_writer_that_is_killed_leaves_a_whole_file() {
         writer.wait().unwrap();
         assert_eq!(load(directory.path(), &key()).unwrap(), machine());
     }
+}
+
+#[test]
+fn nothing_is_made_below_a_directory_that_others_can_write() {
+    let directory = TempDir::new("snapshot-below");
+    let state = directory.path().join("a/b");
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(store(&state, &machine(), &key()), Err(SnapshotError::Untrusted(_))));
+    assert!(!directory.path().join("a").exists());
+    fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+    assert!(store(&state, &machine(), &key()).unwrap().exists());
 }
 
 #[test]

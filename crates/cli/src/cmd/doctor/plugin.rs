@@ -190,7 +190,7 @@ fn in_slurmd(node: &Node, entry: Option<&Entry>) -> Line {
 /// The snapshot that steps read.
 fn kept(node: &Node, site: &SiteConfig) -> Line {
     let subject = "snapshot";
-    let key = Key::of_this_host(node.host.root());
+    let key = Key::of_this_host(node.host.root()).described_by(site.topology.as_deref());
     match snapshot::load(&node.host.path(&site.state), &key) {
         Ok(machine) => Line::ok(subject, words::summary(&machine)),
         Err(error) => Line::warn(subject, format!("{}: the first step has to wait for one", chain(&error)))

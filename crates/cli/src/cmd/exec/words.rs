@@ -22,7 +22,10 @@ pub(super) fn split<'a>(
             Ok(spec) => (spec, rest),
             // `h20,verbose train.py` is no command, `train.py` is no profile.
             Err(error) if text.contains([',', '+']) && !text.contains('/') => return Err(error),
-            Err(_) => (parse(variable.filter(|text| !text.is_empty()).unwrap_or("auto"), catalog, site)?, words),
+            Err(_) => match variable.filter(|text| !text.is_empty()) {
+                Some(text) => (parse(text, catalog, site).map_err(|error| error.within("`GPU_TUNE`"))?, words),
+                None => (Spec::named("auto"), words),
+            },
         },
     };
     if spec.profile == Choice::List {
@@ -99,7 +102,7 @@ mod tests {
         assert_eq!(of("off", "t.py"), Ok("off".to_owned()));
         assert_eq!(of("h100", "h200 t.py"), Ok("h200".to_owned()));
         assert_eq!(of("", "t.py"), Ok("auto".to_owned()));
-        assert_eq!(of("h20", "t.py"), Err("unknown profile `h20`".to_owned()));
+        assert_eq!(of("h20", "t.py"), Err("`GPU_TUNE`: unknown profile `h20`".to_owned()));
         assert_eq!(of("h20", "h200 t.py"), Ok("h200".to_owned()));
     }
 

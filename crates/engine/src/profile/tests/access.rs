@@ -80,10 +80,17 @@ fn a_broken_file_of_the_admins_is_not_replaced_by_the_built_in_one() {
 fn only_what_is_allowed_can_be_named_and_the_admins_own_words_always_can() {
     let catalog = Catalog::builtin();
     let site = site(&["allow=h100", "default=h200+classic", "fabric=base"]);
-    for fine in ["h100", "h200", "h200+classic", "off", "h100+base"] {
+    for fine in ["h100", "h200", "h200+classic", "off", "h100+base", "h100+h200"] {
         catalog.check(&spec(fine), &site).unwrap();
         catalog.resolve(&spec(fine), &site, &h200(1)).unwrap();
     }
+    // The admin's layers in the profile's place would be a way round the profile.
+    for refused in ["classic", "base", "base+h200"] {
+        let error = catalog.resolve(&spec(refused), &site, &h200(1)).expect_err(refused);
+        assert!(matches!(error, ProfileError::NotAllowed { .. }), "{error}");
+    }
+    let offered: Vec<_> = catalog.offered(&site).map(|(name, usable)| (name, usable.is_ok())).collect();
+    assert_eq!(offered, [("base", true), ("classic", true), ("h100", true), ("h200", true)]);
     let strict = SiteConfig { default: None, fabric: None, ..site.clone() };
     for refused in ["auto", "h200", "h100+classic", "base"] {
         let error = catalog.check(&spec(refused), &strict).expect_err(refused);

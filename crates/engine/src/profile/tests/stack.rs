@@ -112,9 +112,47 @@ fn auto_picks_by_model_and_falls_back_to_base_with_one_reason() {
     assert_eq!(messages(&mixed), ["`auto` takes `base`: the GPUs are mixed: `NVIDIA H100 80GB HBM3`, `NVIDIA H200`"]);
     assert_eq!(messages(&with(&["NVIDIA L4", "NVIDIA L4"])), ["`auto` takes `base`: no profile is for `NVIDIA L4`"]);
     assert_eq!(messages(&with(&["", ""])), ["`auto` takes `base`: the GPU model is not known"]);
-    let partly = "`auto` takes `base`: the GPUs are mixed: an unknown one, `NVIDIA\\nH200`";
-    assert_eq!(messages(&with(&["NVIDIA\nH200", ""])), [partly]);
+    let partly = "`auto` takes `base`: the GPUs are mixed: an unknown one, `NVIDIA H200`";
+    assert_eq!(messages(&with(&["NVIDIA H200", ""])), [partly]);
+    assert_eq!(messages(&with(&["A\nB"])), ["`auto` takes `base`: no profile is for `A\\nB`"]);
     assert!(with(&[]).notices.is_empty());
+}
+
+#[test]
+fn what_the_admin_names_wrongly_is_told_with_the_word() {
+    let catalog = Catalog::builtin();
+    let resolved = catalog.resolve(&spec("h200"), &site(&["fabric=roec"]), &h200(1)).unwrap().unwrap();
+    assert_eq!(messages(&resolved), ["`fabric=` in plugstack.conf: unknown profile `roec`"]);
+    assert!(resolved.notices[0].help.as_ref().unwrap().starts_with("did you mean `roce`? "));
+    let error = catalog.resolve(&spec("h200"), &site(&["fabric=roec", "strict"]), &h200(1)).unwrap_err();
+    assert_eq!(crate::text::chain(&error.of_word("default")), "`fabric=` in plugstack.conf: unknown profile `roec`");
+}
+
+#[test]
+fn a_profile_for_other_gpus_is_told_also_as_a_layer() {
+    let odd = ["profile `h100` is for GPUs `H100*` or `H800*`, and this is `NVIDIA H200`"];
+    let catalog = Catalog::builtin();
+    assert_eq!(messages(&resolve(&catalog, "h200+h100", &h200(1))), odd);
+    let resolved = catalog.resolve(&spec("h200"), &site(&["fabric=h100"]), &h200(1)).unwrap().unwrap();
+    assert_eq!(messages(&resolved), odd);
+}
+
+#[test]
+fn auto_does_not_pass_over_a_broken_file_in_silence() {
+    for (text, fault) in
+        [("x = ", "profile `h200` is not used: "), ("inherits = \"h200\"", "profile `h200` inherits itself: ")]
+    {
+        let catalog = catalog(&[("h200", text)]);
+        let resolved = resolve(&catalog, "auto", &h200(1));
+        assert_eq!(resolved.name, "base");
+        let [first, reason] = &messages(&resolved)[..] else { panic!("{:?}", messages(&resolved)) };
+        assert!(first.starts_with(fault), "{first}");
+        assert_eq!(*reason, "`auto` takes `base`: no profile is for `NVIDIA H200`");
+        let error = catalog.resolve(&spec("auto"), &site(&["strict"]), &h200(1)).unwrap_err();
+        assert!(error.to_string().starts_with(fault), "{error}");
+        let h100 = Facts { gpus: vec!["NVIDIA H100".into()], ..Facts::default() };
+        assert!(resolve(&catalog, "auto", &h100).notices.is_empty(), "it is for other GPUs");
+    }
 }
 
 #[test]
