@@ -101,11 +101,12 @@ fn command(site: &SiteConfig, deadline: Duration) -> Result<Command, Notice> {
     }
     let mut command = Command::new(&site.command);
     command.arg("snapshot").arg("--state").arg(&site.state).arg("--deadline").arg(deadline.as_secs().to_string());
-    for (word, path) in [("--nvml", &site.nvml), ("--topology", &site.topology)] {
-        if let Some(path) = path {
-            command.arg(word).arg(path);
-        }
-    }
+    // A file tells of the GPUs, too.
+    match (&site.topology, &site.nvml) {
+        (Some(file), _) => command.arg("--topology").arg(file),
+        (None, Some(library)) => command.arg("--nvml").arg(library),
+        (None, None) => &mut command,
+    };
     command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").current_dir("/");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     Ok(command)

@@ -123,9 +123,12 @@ fn a_default_leaves_a_step_without_gpus_untouched() {
     let out = cluster.probe(&["-n1"], &[]).fine();
     // The GPUs of its job are not its own, and the variable may be a left-over.
     let left_over = cluster.probe(&["-n1"], &[("SLURM_JOB_GPUS", "0,1")]).fine();
-    let script = format!("srun -n1 --gpus=0 {}", cluster.probe_path());
+    let probe = cluster.probe_path();
+    let script = format!("srun -n1 --gpus=0 {probe}");
     let in_job = cluster.batch(&["-n1", "-c1", "--gpus=1"], &[], &script).fine();
-    for other in [left_over, in_job] {
+    let nested = format!("srun -n1 --gpus=1 --overlap srun -n1 --overlap --gpus=0 {probe}");
+    let in_step = cluster.batch(&["-n1", "-c1", "--gpus=1"], &[], &nested).fine();
+    for other in [left_over, in_job, in_step] {
         let task = other.witnesses().remove(0);
         assert_eq!((task.var("GPU_TUNE_PROFILE"), task.var("NCCL_DEBUG"), task.policy), (None, None, 0), "{other:?}");
     }

@@ -27,7 +27,21 @@ pub fn print(text: &str) -> Result<(), CliError> {
 pub fn print_json(value: &impl Serialize) -> Result<(), CliError> {
     let text =
         serde_json::to_string(value).map_err(|error| CliError::refused("cannot write the result as JSON", error))?;
-    print(&text)
+    print(&escaped(&text))
+}
+
+/// JSON in which what cannot be printed, such as a change of direction, is escaped; serde escapes control characters only.
+fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        // What can be printed is escaped as itself, or with a backslash before it. All others stand inside strings.
+        if letter.is_ascii() || letter.escape_debug().len() <= 2 {
+            out.push(letter);
+        } else {
+            out.extend(letter.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        }
+    }
+    out
 }
 
 /// Writes a result to a file, or to stdout for `-`.
@@ -82,6 +96,14 @@ fn harmless(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_shows_no_text_in_another_direction() {
+        let value = "4\u{202e}2 Größe\n\u{e0001}";
+        let json = escaped(&serde_json::to_string(value).unwrap());
+        assert_eq!(json, "\"4\\u202e2 Größe\\n\\udb40\\udc01\"");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), value);
+    }
 
     #[test]
     fn what_plays_with_a_terminal_is_escaped_and_our_colours_are_not() {

@@ -15,7 +15,7 @@ pub struct Source {
     #[arg(long, value_name = "FILE")]
     pub topology: Option<PathBuf>,
     /// The NVML library to ask about the GPUs [default: where the loader finds libnvidia-ml.so.1]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "topology")]
     pub nvml: Option<PathBuf>,
 }
 

@@ -36,7 +36,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { nvml: Some("libnvidia-ml.so.1".into()), deadline: Duration::from_secs(10) }
+        Self { nvml: Some(nvml::LIBRARY.into()), deadline: Duration::from_secs(10) }
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Code {
     PriorityCores,
     /// A profile file, or a part of it, was not used.
     Profile,
+    /// The memory beside a rank's CPUs is not the step's: no policy.
+    NoMemory,
     /// A variable was left out or left alone, and why.
     Env,
     /// No usable description of the machine: environment only.
@@ -69,6 +71,7 @@ impl Code {
             Self::ReserveIgnored => "reserve-ignored",
             Self::PriorityCores => "priority-cores",
             Self::Profile => "profile",
+            Self::NoMemory => "no-memory",
             Self::Env => "env",
             Self::NoMachine => "no-machine",
             Self::Discovery => "discovery",

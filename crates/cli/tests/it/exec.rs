@@ -76,6 +76,33 @@ fn a_rank_is_bound_to_its_own_gpus_part() {
     assert_ne!(found[0], found[1]);
 }
 
+/// A real mpirun, which binds two ranks to a core each unless it is told not to.
+#[test]
+fn a_rank_that_its_launcher_bound_is_left_there_and_told_once() {
+    if one_cpu_only() || !Path::new("/usr/bin/mpirun").exists() {
+        println!("skipped: needs two CPUs and mpirun");
+        return;
+    }
+    let run = |words: &[&str]| {
+        let inner = exec("exec-mpirun", &[], &["h200", "cat", "/proc/self/status"]);
+        let mut command = Command::new("/usr/bin/mpirun");
+        command.args(["--allow-run-as-root", "--oversubscribe", "-n", "2"]).args(words);
+        command.arg(inner.get_program()).args(inner.get_args());
+        let output = command.env_remove("GPU_TUNE").output().expect("it starts");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        let mut cpus: Vec<String> = cpus(&out).into_iter().map(str::to_owned).collect();
+        cpus.sort();
+        (cpus, err.into_owned())
+    };
+    let both = ["0".to_owned(), "1".to_owned()];
+    let (bound, told) = run(&["--bind-to", "core"]);
+    assert_eq!(bound, both, "{told}");
+    assert_eq!(told.matches("left as they are: `mpirun` bound this rank to the CPUs").count(), 1, "{told}");
+    assert!(told.contains("help: `mpirun --bind-to none` leaves it to gpu-tune\n") && !told.contains("srun"), "{told}");
+    assert_eq!(run(&["--bind-to", "none"]), (both.to_vec(), String::new()));
+}
+
 #[test]
 fn a_rank_that_sees_only_its_own_gpu_gets_that_gpus_part() {
     if one_cpu_only() {
@@ -175,6 +202,7 @@ fn what_concerns_all_ranks_of_a_node_is_told_by_the_first() {
     };
     let first = said("0");
     assert!(first.contains("far from") && first.contains("profile `b200` is for"), "{first}");
+    assert!(first.contains("help: this process may use the CPUs ") && !first.contains("--gres-flags"), "{first}");
     assert_eq!(said("1"), "");
 }
 
@@ -217,7 +245,8 @@ fn a_shim_that_is_not_there_is_told_and_the_command_runs() {
     assert!(output.status.success(), "{err}");
     assert_eq!(
         err,
-        "gpu-tune: warning: ranks are not bound: there is no `/no/shim.so`\ngpu-tune: help: name the library with `--shim`\n"
+        "gpu-tune: warning: ranks are not bound: cannot read `/no/shim.so`: No such file or directory (os error 2)\n\
+         gpu-tune: help: name the library with `--shim`\n"
     );
     assert!(!String::from_utf8_lossy(&output.stdout).contains("LD_PRELOAD"));
 }

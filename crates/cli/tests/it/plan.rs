@@ -109,6 +109,15 @@ fn what_leaves_nothing_to_plan_exits_with_1() {
 }
 
 #[test]
+fn what_is_named_and_not_there_is_told_and_passed_over() {
+    let Some(text) = plan("hgx-h100-8gpu.xml", "h100 --cpus 0-223,999 --mems 0-1,7") else { return };
+    for line in ["the machine has no CPUs 999: passed over", "the machine has no NUMA nodes 7: passed over"] {
+        assert!(text.contains(&format!("gpu-tune: warning: {line}\n")), "{line}: {text}");
+    }
+    assert!(text.starts_with("exit 0\n"), "{text}");
+}
+
+#[test]
 fn wrong_usage_exits_with_2_and_says_what_was_expected() {
     let refusals = [
         (vec!["--cpus", "3-1"], "the range `3-1` ends before it begins"),
@@ -124,6 +133,7 @@ fn wrong_usage_exits_with_2_and_says_what_was_expected() {
         (vec!["h200,fast"], "unknown key `fast`"),
         (vec!["off"], "`off` is no profile\ngpu-tune: help: `gpu-tune profile list`"),
         (vec!["--json", "--svg", "x.svg"], "cannot be used with"),
+        (vec!["--topology", "x.xml", "--nvml", "/x.so"], "cannot be used with"),
     ];
     for (options, reason) in refusals {
         let mut args = vec!["plan"];
@@ -148,7 +158,7 @@ fn a_file_that_is_no_machine_is_refused_in_one_line() {
 
 #[test]
 fn a_pipe_is_no_machine_and_is_not_waited_for() {
-    let pipe = pipe(scratch("plan-pipe").join("pipe"));
+    let pipe = pipe(scratch("plan-pipe").join("pipe.toml"));
     let pipe = pipe.to_string_lossy();
     for args in [&["plan", "--topology", &pipe][..], &["profile", "check", &pipe]] {
         let text = told(&gpu_tune(args));

@@ -123,6 +123,8 @@ fn check_of_nothing_is_no_success() {
     );
     let missing = says(&dir.join("none"), &["profile", "check", "DIR"]);
     assert!(missing.starts_with("exit 1\n") && missing.contains("cannot read `DIR`: No such file"), "{missing}");
+    let passwd = says(&dir, &["profile", "check", "/etc/passwd"]);
+    assert!(passwd.starts_with("exit 2\n") && passwd.contains("`/etc/passwd` is no profile"), "{passwd}");
     let odd = files("check-odd", &[("Bad Name.toml", "")]);
     let told = says(&odd, &["profile", "check", "DIR"]);
     assert!(told.starts_with("exit 1\n") && told.contains("no profile can have this name"), "{told}");

@@ -45,6 +45,9 @@ pub(crate) struct GpuFacts {
     pub(crate) nodes: Option<NodeSet>,
 }
 
+/// What the dynamic loader is asked for when nobody names a library.
+pub(crate) const LIBRARY: &str = "libnvidia-ml.so.1";
+
 /// What the reading thread sends.
 enum Told {
     Driver(String),
@@ -101,9 +104,9 @@ fn report(library: &Path, cpus: u32, to: &Sender<Told>) {
         Ok(Ok(())) => None,
         Ok(Err(error @ (NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound))) => {
             let text = format!("NVML cannot be loaded: {error}");
-            // One that somebody named by its path should be there.
-            let by_path = library.parent().is_some_and(|parent| parent != Path::new(""));
-            Some(if by_path { Told::Trouble(text) } else { Told::Absent(text) })
+            // One that somebody named should be there.
+            let usual = library == Path::new(LIBRARY);
+            Some(if usual { Told::Absent(text) } else { Told::Trouble(text) })
         }
         Ok(Err(error)) => Some(Told::Trouble(format!("NVML (`{}`): {error}", library.display()))),
         Err(_) => Some(Told::Trouble(format!("`{}` is not a complete NVML", library.display()))),

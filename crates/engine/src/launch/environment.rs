@@ -107,7 +107,8 @@ impl Sheet {
         let list = before(self, preload::LD_PRELOAD);
         let Some(list) = list.to_str().and_then(|list| preload::with_shim(list, shim)) else {
             let message = format!("ranks are not bound: `{}` cannot stand in `LD_PRELOAD`", shim.display());
-            return self.notices.push(Notice::new(Code::NoShim, message));
+            let help = "put the library where its path has no blank and no colon";
+            return self.notices.push(Notice::new(Code::NoShim, message).help(help));
         };
         self.changes.insert(preload::LD_PRELOAD.to_owned(), Some(list.into()));
         self.changes.insert(PLAN.to_owned(), Some(plan.into()));

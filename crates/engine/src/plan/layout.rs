@@ -6,7 +6,7 @@ use super::locality::{Home, cpus_of_nodes, home, near_cpus, node_cpus, settle};
 use super::memory::Policy;
 use super::{Layout, Request, Share, Slice, notices, share};
 use crate::spec::{CpuPolicy, Smt};
-use crate::{CpuSet, Machine, Notice};
+use crate::{CpuSet, Machine, NodeSet, Notice};
 
 impl Layout {
     /// Plans a step. Never fails: what cannot be had is left out and told in [`Layout::notices`].
@@ -19,7 +19,7 @@ impl Layout {
         let mut told = Vec::new();
         let allowed = usable_cpus(machine, request, &mut told);
         let cores = Cores::new(machine, &allowed);
-        if let Some(notice) = nothing_to_divide(request, &cores, &allowed) {
+        if let Some(notice) = nothing_to_divide(machine, request, &cores, &allowed) {
             return Self { notices: vec![notice], ..unbound(request) };
         }
         let planner = Planner::new(machine, request, cores);
@@ -53,12 +53,12 @@ pub(super) fn usable_cpus(machine: &Machine, request: &Request, told: &mut Vec<N
 }
 
 /// Why nothing is bound: no usable core, or one for several ranks (rule 11). Nothing is said where nothing was wanted.
-fn nothing_to_divide(request: &Request, cores: &Cores, allowed: &CpuSet) -> Option<Notice> {
+fn nothing_to_divide(machine: &Machine, request: &Request, cores: &Cores, allowed: &CpuSet) -> Option<Notice> {
     let ranks = request.gpus.len().max(usize::try_from(request.tasks).unwrap_or(usize::MAX));
     match cores.all().len() {
         _ if request.binding.cpu == CpuPolicy::Off => None,
         0 => Some(notices::foreign_cpus(&request.cpus)),
-        1 if ranks > 1 => Some(notices::one_cpu(ranks, allowed)),
+        1 if ranks > 1 => Some(notices::one_cpu(ranks, allowed, &(&(&request.cpus & &machine.cpus) - allowed))),
         _ => None,
     }
 }
@@ -95,7 +95,8 @@ impl<'a> Planner<'a> {
             let whole = crowded || !self.exclusive();
             self.slice(at, part, &if whole { vec![part.clone()] } else { share::cut(part, count) })
         });
-        let slices = slices.collect();
+        let slices: Vec<Slice> = slices.collect();
+        told.extend(self.lost_memory(&slices, &parts));
         if !short.is_empty() {
             told.push(notices::overlap(self.machine, &self.gpus(&short)));
         }
@@ -201,6 +202,16 @@ impl<'a> Planner<'a> {
         let tied = self.request.binding.cpu != CpuPolicy::Off || matches!(home, Home::Near(_));
         let own = self.machine.nodes_of(self.near.get(at)?.as_ref()?);
         if tied { self.policy.of(&self.cores, part, &own) } else { None }
+    }
+
+    /// Ranks without a policy because the memory beside their CPUs is not the step's.
+    fn lost_memory(&self, slices: &[Slice], parts: &[CoreSet]) -> Option<Notice> {
+        let without = |at: usize| slices.get(at).is_some_and(|slice| slice.whole.memory.is_none());
+        let kept_from = |at: usize| self.policy.kept_from(&self.cores, parts.get(at).unwrap_or(&CoreSet::new()));
+        let known = |at: usize| !matches!(self.homes.get(at), Some(Home::Unknown));
+        let lost = self.select(|at| self.policy.wanted() && without(at) && known(at) && !kept_from(at).is_empty());
+        let nodes = lost.iter().map(|at| kept_from(*at)).fold(NodeSet::new(), |all, nodes| &all | &nodes);
+        (!lost.is_empty()).then(|| notices::no_memory(self.machine, &self.gpus(&lost), &nodes))
     }
 
     /// Warnings about GPUs whose near CPUs are unknown or out of reach, unless nothing is bound to them anyway.

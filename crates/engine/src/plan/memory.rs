@@ -12,6 +12,8 @@ pub(super) struct Policy {
     kind: Option<MemKind>,
     /// Nodes that a policy may name: with host memory, and the step's.
     nodes: NodeSet,
+    /// Nodes with host memory that are not the step's.
+    others: NodeSet,
 }
 
 impl Policy {
@@ -21,9 +23,15 @@ impl Policy {
             MemPolicy::Bind => Some(MemKind::Bind),
             MemPolicy::Off => None,
         };
-        let ids = machine.numa.iter().map(|node| node.id);
-        let may = |id: &u32| machine.has_host_memory(*id) && mems.is_none_or(|mems| mems.contains(*id));
-        Self { kind, nodes: ids.filter(may).collect() }
+        let with_memory = machine.numa.iter().map(|node| node.id).filter(|id| machine.has_host_memory(*id));
+        let (nodes, others): (Vec<u32>, Vec<u32>) =
+            with_memory.partition(|id| mems.is_none_or(|mems| mems.contains(*id)));
+        Self { kind, nodes: nodes.into_iter().collect(), others: others.into_iter().collect() }
+    }
+
+    /// The nodes of `set` whose memory is kept from the step.
+    pub(super) fn kept_from(&self, cores: &Cores, set: &CoreSet) -> NodeSet {
+        cores.get(set).filter_map(|core| core.node).filter(|node| self.others.contains(*node)).collect()
     }
 
     /// Whether any policy is wanted.

@@ -15,10 +15,27 @@ pub(super) fn foreign_cpus(allowed: &CpuSet) -> Notice {
     Notice::new(Code::NoMachine, message).help("make a fresh description with `gpu-tune snapshot`")
 }
 
-/// Several ranks on one core (rule 11).
-pub(super) fn one_cpu(ranks: usize, cpus: &CpuSet) -> Notice {
+/// Several ranks on one core (rule 11); `reserved`: the profile keeps the step's other CPUs from ranks.
+pub(super) fn one_cpu(ranks: usize, cpus: &CpuSet, reserved: &CpuSet) -> Notice {
     let what = if cpus.len() == 1 { "CPU" } else { "core, CPUs" };
-    Notice::new(Code::OneCpu, format!("{ranks} ranks have a single {what} {cpus}: nothing is bound")).help(MORE_CPUS)
+    let less = if reserved.is_empty() { String::new() } else { format!(", as CPUs {reserved} are reserved") };
+    Notice::new(Code::OneCpu, format!("{ranks} ranks have a single {what} {cpus}{less}: nothing is bound")).help(
+        match reserved.is_empty() {
+            true => MORE_CPUS,
+            false => "allocate more cores, or shorten `reserve` in the profile's `[bind]`",
+        },
+    )
+}
+
+/// Memory that would have been named is not the step's.
+pub(super) fn no_memory(machine: &Machine, gpus: &[usize], nodes: &NodeSet) -> Notice {
+    let message = format!(
+        "the step may not have memory of {}, where the CPUs for {} are: that memory is not asked for",
+        numa(nodes),
+        names(machine, gpus)
+    );
+    Notice::new(Code::NoMemory, message)
+        .help("allocate CPUs and memory of the same nodes: look at `mems` of the cpuset")
 }
 
 /// The reservation would leave nothing.

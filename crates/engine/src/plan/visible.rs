@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::machine::{Gpu, Vendor};
-use crate::text::shown;
+use crate::text::{is_digits, shown};
 use crate::{Code, Machine, Notice};
 
 /// The variable in which the runtime of these GPUs (indices into [`Machine::gpus`]) looks for its list.
@@ -19,9 +19,10 @@ pub fn variable(machine: &Machine, gpus: &[usize]) -> &'static str {
 
 /// Positions in `step_gpus` (which holds indices into [`Machine::gpus`]) in the list's order.
 ///
-/// An empty list, `-1` and `NoDevFiles` (which old Slurm writes) mean no GPU; like CUDA, the list ends at the first `-1`.
-/// An entry that names no GPU of the step, or several, is passed over, and one notice names all such. If nothing else
-/// is left, all GPUs of the step are returned: what the task sees is not known then.
+/// An empty list, `-1` and `NoDevFiles` (which old Slurm writes) mean no GPU. As for CUDA, the list ends at the first `-1`
+/// and at the first index of no GPU (CUDA C++ programming guide, environment variables). Another entry that names no GPU
+/// of the step, or several, is passed over: the description may be older than a MIG device. One notice names all such. If
+/// nothing else is left, all GPUs of the step are returned: what the task sees is not known then.
 pub fn resolve(list: &str, machine: &Machine, step_gpus: &[usize]) -> (Vec<usize>, Vec<Notice>) {
     let mut step = Step { machine, gpus: step_gpus, found: Vec::new() };
     let mut bad = Vec::new();
@@ -29,20 +30,24 @@ pub fn resolve(list: &str, machine: &Machine, step_gpus: &[usize]) -> (Vec<usize
     for entry in entries.take_while(|entry| !["", "-1", "NoDevFiles"].contains(entry)) {
         if let Err(reason) = step.take(entry) {
             bad.push(format!("`{}` {reason}", shown(entry)));
+            if is_digits(entry) {
+                break;
+            }
         }
     }
     if bad.is_empty() {
         return (step.found, Vec::new());
     }
-    let found = if step.found.is_empty() { (0..step_gpus.len()).collect() } else { step.found };
-    (found, vec![bad_entries(&bad)])
+    let nothing = step.found.is_empty();
+    let found = if nothing { (0..step_gpus.len()).collect() } else { step.found };
+    (found, vec![bad_entries(&bad, if nothing { "all GPUs of the step count" } else { "the others count" })])
 }
 
-fn bad_entries(bad: &[String]) -> Notice {
+fn bad_entries(bad: &[String], left: &str) -> Notice {
     const SHOWN: usize = 4;
     let more = if bad.len() > SHOWN { format!(" and {} more", bad.len() - SHOWN) } else { String::new() };
     let first = bad.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
-    Notice::new(Code::BadVisible, format!("visible devices: {first}{more}: passed over"))
+    Notice::new(Code::BadVisible, format!("visible devices: {first}{more}: {left}"))
         .help("name the step's GPUs by index or by the UUIDs that `nvidia-smi -L` shows; `gpu-tune snapshot` after a change of MIG")
 }
 
@@ -55,7 +60,7 @@ struct Step<'a> {
 impl Step<'_> {
     fn take(&mut self, entry: &str) -> Result<(), &'static str> {
         let position = match entry.strip_prefix("MIG-") {
-            _ if entry.bytes().all(|byte| byte.is_ascii_digit()) => self.index(entry)?,
+            _ if is_digits(entry) => self.index(entry)?,
             Some(old) if old.starts_with("GPU-") => self.free(self.by_uuid(old.split('/').next().unwrap_or(old))?),
             Some(_) => self.mig(entry)?,
             None => self.by_uuid(entry)?,
@@ -69,7 +74,7 @@ impl Step<'_> {
 
     fn index(&self, entry: &str) -> Result<usize, &'static str> {
         let index = entry.parse::<usize>().ok().filter(|index| *index < self.gpus.len());
-        index.ok_or("is beyond the step's last GPU")
+        index.ok_or("is beyond the step's last GPU, and for CUDA the list ends there")
     }
 
     fn by_uuid(&self, prefix: &str) -> Result<usize, &'static str> {

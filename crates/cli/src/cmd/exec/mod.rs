@@ -12,11 +12,15 @@
 //! instruction. torchrun starts one rank for each GPU unless told otherwise; in a PyTorchJob it finds the other pods by
 //! WORLD_SIZE, RANK, MASTER_ADDR and MASTER_PORT.
 //!
+//! A rank that its launcher, Slurm or `taskset` bound before is left where it is, and that is told: with `mpirun --bind-to
+//! none` or `srun --cpu-bind=none` it is free to be bound.
+//!
 //! With `--topology` the file is taken for the description of this node, as `topology=` in plugstack.conf does.
 //!
 //! The exit status is the command's; 126 if it cannot be started, 127 if it is not found, 2 for wrong usage.
 
 mod around;
+mod bound;
 mod tune;
 mod words;
 

@@ -1,13 +1,15 @@
 //! Decides what becomes of the command.
 
 use super::around::{self, Local, Pods, Var};
+use super::bound::BoundBy;
 use super::{Args, words};
+use crate::proc::Proc;
 use crate::{CliError, output, wish};
 use gpu_tune_engine::env::{Decision, NCCL_CONF, NcclConf, RankValues};
 use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::launch::command::{self, Command};
 use gpu_tune_engine::launch::environment::{Tuning, changes};
-use gpu_tune_engine::launch::ours::{Change, undo};
+use gpu_tune_engine::launch::ours::{Change, OWN, undo};
 use gpu_tune_engine::launch::{binders, plan_text, rendezvous};
 use gpu_tune_engine::os::Os as _;
 use gpu_tune_engine::os::linux::Linux;
@@ -16,7 +18,7 @@ use gpu_tune_engine::profile::{Facts, Resolved};
 use gpu_tune_engine::spec::SiteConfig;
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::tune::{Host, Tuned, tune};
-use gpu_tune_engine::{Code, CpuSet, Machine, Notice, report};
+use gpu_tune_engine::{Code, CpuSet, Machine, Notice, regular, report};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -41,7 +43,9 @@ pub(super) struct Start {
 
 /// Decides. An unknown profile or a wrong option is an error; what cannot be had of a machine is only told, as in a job.
 pub(super) fn start(args: &Args) -> Result<Start, CliError> {
-    let site = SiteConfig { fabric: args.fabric.clone(), shim: args.shim.clone(), ..SiteConfig::default() };
+    // The ranks may start elsewhere.
+    let shim = std::path::absolute(&args.shim).unwrap_or_else(|_| args.shim.clone());
+    let site = SiteConfig { fabric: args.fabric.clone(), shim, ..SiteConfig::default() };
     let (catalog, notices) = wish::catalog(args.profile_dir.as_deref(), false);
     // Why a profile is unknown may be what the directory is warned about.
     let told = |_: &CliError| notices.iter().for_each(output::warn);
@@ -107,6 +111,11 @@ impl Surroundings {
 
     fn var(&self, name: &str) -> Option<OsString> {
         self.env.get(&OsString::from(name)).cloned()
+    }
+
+    /// Whether an outer gpu-tune planned where this process runs.
+    fn is_planned(&self) -> bool {
+        self.undone.iter().any(|(name, _)| name == OWN[1])
     }
 
     /// Whether this process tells what concerns all ranks of the node: one of them is enough.
@@ -179,7 +188,13 @@ struct Tuner<'a> {
 impl Tuner<'_> {
     fn tune(&self, gpus: &Gpus, made: &mut Start) {
         let allowed = Linux.get_affinity().unwrap_or_default();
-        let plan = self.plan(gpus, &allowed, &mut made.notices);
+        let bound =
+            self.surroundings.local.and_then(|_| BoundBy::find(&Proc::at("/proc"), std::process::id(), &allowed));
+        // What an outer gpu-tune did needs no word.
+        if let Some(bound) = bound.as_ref().filter(|_| self.surroundings.tells() && !self.surroundings.is_planned()) {
+            made.notices.push(bound.told(&allowed));
+        }
+        let plan = self.plan(gpus, &allowed, bound.is_some(), &mut made.notices);
         let found = self.rendezvous(&plan, to_u32(gpus.own.len()));
         let ranks = self.ranks(&plan, &allowed, &mut made.notices);
         let values = RankValues::of(self.machine, &allowed, &plan);
@@ -204,7 +219,7 @@ impl Tuner<'_> {
         made.share = plan.share;
     }
 
-    fn plan(&self, gpus: &Gpus, allowed: &CpuSet, notices: &mut Vec<Notice>) -> TaskPlan {
+    fn plan(&self, gpus: &Gpus, allowed: &CpuSet, bound: bool, notices: &mut Vec<Notice>) -> TaskPlan {
         let (local, own) = (self.surroundings.local, &gpus.own);
         let tasks = local.map_or(1, |local| local.size.unwrap_or(to_u32(own.len())).max(local.rank + 1));
         let mode = if local.is_some() { Mode::Rank } else { self.surroundings.command.mode() };
@@ -213,7 +228,8 @@ impl Tuner<'_> {
         let fewer = own.len() < usize::try_from(tasks).unwrap_or(0) && gpus.all.len() > own.len();
         let narrowed = fewer && !own.is_empty();
         let mut binding = self.resolved.binding.clone();
-        binding.less(self.surroundings.own_binding.cpus.is_some(), self.surroundings.own_binding.memory.is_some());
+        let own_binding = self.surroundings.own_binding;
+        binding.less(bound || own_binding.cpus.is_some(), own_binding.memory.is_some());
         let request = Request {
             tasks,
             mode,
@@ -226,11 +242,24 @@ impl Tuner<'_> {
         };
         let layout = Layout::new(self.machine, &request);
         if self.surroundings.tells() {
-            notices.extend(layout.notices.iter().cloned());
+            notices.extend(layout.notices.iter().cloned().map(|notice| self.advised(notice, allowed)));
         }
         let slices: Vec<usize> = own.iter().filter_map(|gpu| gpus.all.iter().position(|other| other == gpu)).collect();
         let own = if narrowed { Own::These { slices: &slices, turn: 0 } } else { Own::All };
         layout.task(local.map_or(0, |local| local.rank), own)
+    }
+
+    /// Outside of Slurm no option of srun helps.
+    fn advised(&self, notice: Notice, allowed: &CpuSet) -> Notice {
+        let of_step = matches!(notice.code, Code::OneCpu | Code::Overlap | Code::GpuRemote | Code::NoMemory);
+        let of_profile = notice.help.as_ref().is_some_and(|help| help.contains("`reserve`"));
+        if !of_step || of_profile || self.surroundings.var("SLURM_JOB_ID").is_some() {
+            return notice;
+        }
+        let help = format!(
+            "this process may use the CPUs {allowed}: look at what narrows it, such as `taskset`, a container or a launcher"
+        );
+        Notice { help: Some(help), ..notice }
     }
 
     fn rendezvous(&self, plan: &TaskPlan, gpus: u32) -> rendezvous::Decision {
@@ -253,8 +282,8 @@ impl Tuner<'_> {
             notices.push(Notice::new(Code::NoShim, message).help("run `gpu-tune exec` inside the container"));
             return None;
         }
-        if !self.site.shim.is_file() {
-            let message = format!("ranks are not bound: there is no `{}`", self.site.shim.display());
+        if let Err(error) = regular::open(&self.site.shim) {
+            let message = format!("ranks are not bound: cannot read `{}`: {error}", self.site.shim.display());
             notices.push(Notice::new(Code::NoShim, message).help("name the library with `--shim`"));
             return None;
         }

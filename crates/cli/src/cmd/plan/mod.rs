@@ -150,7 +150,8 @@ fn plan(args: &Args) -> Result<Planned, CliError> {
     crate::wish::check(&catalog, &spec, &site).inspect_err(|_| notices.iter().for_each(output::warn))?;
     let (machine, odd) = args.source.read()?;
     notices.extend(odd);
-    let mut step = step::of(args, &machine)?;
+    // Why there is nothing to plan for may be what discovery missed.
+    let mut step = step::of(args, &machine).inspect_err(|_| notices.iter().for_each(output::warn))?;
     let facts = wish::facts(args, &machine, &step.request.gpus, step.request.tasks);
     let Tuned { resolved, decisions } = wish::tune(args, (&catalog, &spec, &site), facts, &machine)?;
     step.wish(&resolved);

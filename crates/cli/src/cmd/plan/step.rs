@@ -4,7 +4,7 @@ use super::Args;
 use crate::{CliError, words};
 use gpu_tune_engine::plan::{Layout, Own, Request, TaskPlan, visible};
 use gpu_tune_engine::profile::Resolved;
-use gpu_tune_engine::{CpuSet, Machine, NodeSet, Notice};
+use gpu_tune_engine::{Code, CpuSet, Machine, NodeSet, Notice};
 
 /// A step.
 #[derive(Debug)]
@@ -19,7 +19,8 @@ pub(super) struct Step {
 
 /// Puts the step together. What leaves nothing to plan for is an error.
 pub(super) fn of(args: &Args, machine: &Machine) -> Result<Step, CliError> {
-    let (mut gpus, notices) = visible_gpus(args, machine)?;
+    let (mut gpus, mut notices) = visible_gpus(args, machine)?;
+    notices.extend(absent(args, machine));
     let each = args.gpus_per_task.map(to_usize);
     let tasks = args.tasks.unwrap_or_else(|| to_u32(gpus.len() / each.unwrap_or(1)).max(1));
     if let Some(each) = each {
@@ -86,6 +87,15 @@ fn allowed(asked: Option<&CpuSet>, machine: &Machine) -> Result<CpuSet, CliError
         }
         _ => Ok(cpus),
     }
+}
+
+/// What `--cpus` and `--mems` name beside what is there.
+fn absent(args: &Args, machine: &Machine) -> impl Iterator<Item = Notice> {
+    let cpus = args.cpus.as_ref().map(|asked| ("CPUs", asked - &machine.cpus));
+    let nodes: NodeSet = machine.numa.iter().map(|node| node.id).collect();
+    let mems = args.mems.as_ref().map(|asked| ("NUMA nodes", asked - &nodes));
+    let odd = cpus.into_iter().chain(mems).filter(|(_, absent)| !absent.is_empty());
+    odd.map(|(what, absent)| Notice::new(Code::NoMachine, format!("the machine has no {what} {absent}: passed over")))
 }
 
 /// NUMA nodes that are not there are passed over, as CPUs are.

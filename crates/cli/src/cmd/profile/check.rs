@@ -27,11 +27,12 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let path = args.path.clone().unwrap_or_else(|| SiteConfig::default().profile_dir);
     let path = std::path::absolute(&path).unwrap_or(path);
-    if args.path.is_none() && !path.exists() {
+    let checked = if args.path.is_none() && !path.exists() {
         output::note(&format!("`{}` is not there: only built-in profiles are used", path.display()));
-        return Ok(ExitCode::SUCCESS);
-    }
-    let checked = Checked::read(&path, args)?;
+        Checked { catalog: Catalog::builtin(), files: Vec::new(), findings: Vec::new() }
+    } else {
+        Checked::read(&path, args)?
+    };
     let errors = checked.findings.iter().filter(|finding| finding.kind != Kind::Warning).count();
     let warnings = checked.findings.len() - errors;
     if args.json {
@@ -64,6 +65,10 @@ impl Checked {
     /// Reads a file, with the files beside it that it may inherit, or all files of a directory.
     fn read(path: &Path, args: &Args) -> Result<Self, CliError> {
         let meta = fs::metadata(path).map_err(|error| cannot_read(path, error))?;
+        if !meta.is_dir() && path.extension().is_none_or(|end| end != "toml") {
+            let help = "a profile is a file `NAME.toml`; what a profile imports is checked with it".to_owned();
+            return Err(CliError::usage(format!("`{}` is no profile", path.display())).with_help(help));
+        }
         let dir = if meta.is_dir() { path } else { path.parent().unwrap_or(path) };
         let beside = list(dir)?;
         let files = if meta.is_dir() { beside.clone() } else { vec![path.to_owned()] };

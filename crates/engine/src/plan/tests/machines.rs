@@ -231,6 +231,29 @@ fn nodes_that_the_step_may_not_use_are_not_named() {
 }
 
 #[test]
+fn memory_that_the_step_may_not_have_is_told_with_the_nodes_and_gpus() {
+    let one = Request { mems: Some(cpus("0")), ..whole(&hgx()) };
+    let layout = Layout::new(&hgx(), &one);
+    let told: Vec<_> = layout.notices.iter().map(|notice| (notice.code, notice.message.as_str())).collect();
+    let gpus = hgx().gpus[4..].iter().map(|gpu| gpu.pci.to_string()).collect::<Vec<_>>().join(",");
+    let message = format!(
+        "the step may not have memory of NUMA node 1, where the CPUs for GPUs {gpus} are: that memory is not asked for"
+    );
+    assert_eq!(told, [(Code::NoMemory, message.as_str())]);
+    let both = Request { mems: Some(cpus("0-1")), ..whole(&hgx()) };
+    assert_eq!(Layout::new(&hgx(), &both).notices, []);
+}
+
+#[test]
+fn a_single_cpu_that_the_reservation_leaves_is_the_profiles_fault() {
+    let reserve = Reserve::Cpus(cpus("0"));
+    let binding = Binding { reserve, ..Binding::default() };
+    let layout = Layout::new(&hgx(), &Request { cpus: cpus("0-1"), binding, ..whole(&hgx()) });
+    assert_eq!(layout.notices[0].message, "8 ranks have a single CPU 1, as CPUs 0 are reserved: nothing is bound");
+    assert!(layout.notices[0].help.as_ref().unwrap().contains("shorten `reserve`"));
+}
+
+#[test]
 fn a_single_cpu_for_several_ranks_is_told_once_and_nothing_is_changed() {
     let layout = check(&hgx(), &Request { cpus: cpus("3"), ..whole(&hgx()) }, &["- @ -"; 8], &[Code::OneCpu]);
     assert_eq!(layout.notices[0].message, "8 ranks have a single CPU 3: nothing is bound");

@@ -15,7 +15,8 @@ fn check_bad(list: &str, expect: &[usize], said: &str) {
     let (found, notices) = resolve(list, &mig(), &ALL);
     assert_eq!(found, expect, "{list:?}");
     let said_now: Vec<&str> = notices.iter().map(|notice| notice.message.as_str()).collect();
-    assert_eq!(said_now, [format!("visible devices: {said}: passed over")]);
+    let left = if expect.len() == ALL.len() { "all GPUs of the step count" } else { "the others count" };
+    assert_eq!(said_now, [format!("visible devices: {said}: {left}")]);
 }
 
 /// GPU 2 has two MIG devices.
@@ -64,15 +65,17 @@ fn no_devices_has_several_spellings() {
 }
 
 #[test]
-fn what_names_no_gpu_or_several_is_told_and_passed_over() {
+fn what_names_no_gpu_or_several_is_told_and_passed_over_and_a_wrong_index_ends_the_list() {
     check_bad("GPU-0000000,1", &[1], "`GPU-0000000` names several GPUs");
-    check_bad("9,1", &[1], "`9` is beyond the step's last GPU");
+    let ends = "is beyond the step's last GPU, and for CUDA the list ends there";
+    check_bad("0,9,1", &[0], &format!("`9` {ends}"));
+    check_bad("9,1", &ALL, &format!("`9` {ends}"));
     check_bad("x", &ALL, "`x` is no GPU of the step");
     check_bad("MIG-aa", &ALL, "`MIG-aa` names several MIG devices");
     check_bad(
         "MIG-zz,99999999999999999999",
         &ALL,
-        "`MIG-zz` is no MIG device of the step's GPUs, `99999999999999999999` is beyond the step's last GPU",
+        &format!("`MIG-zz` is no MIG device of the step's GPUs, `99999999999999999999` {ends}"),
     );
 }
 
