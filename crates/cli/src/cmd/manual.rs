@@ -7,6 +7,7 @@
 use crate::CliError;
 use clap::Command;
 use clap_complete::{Shell, generate};
+use clap_mangen::Man;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,11 @@ pub struct Args {
 
 /// Writes all pages and completions.
 pub fn run(args: &Args) -> Result<ExitCode, CliError> {
-    write(&args.prefix, "share/man/man1", |folder| clap_mangen::generate_to(crate::command(), folder))?;
+    write(&args.prefix, "share/man/man1", |folder| {
+        let mut command = crate::command().disable_help_subcommand(true);
+        command.build();
+        pages(&command, folder)
+    })?;
     for (shell, place, file) in SHELLS {
         write(&args.prefix, place, |folder| fs::write(folder.join(file), completion(shell)))?;
     }
@@ -41,6 +46,32 @@ fn write(prefix: &Path, place: &str, fill: impl FnOnce(&Path) -> io::Result<()>)
     let folder = prefix.join(place);
     let filled = fs::create_dir_all(&folder).and_then(|()| fill(&folder));
     filled.map_err(|source| CliError::write(&folder, source))
+}
+
+/// The page of a command and those of its verbs.
+fn pages(command: &Command, folder: &Path) -> io::Result<()> {
+    let page = Man::new(command.clone());
+    let mut bytes = Vec::new();
+    page.render(&mut bytes)?;
+    fs::write(folder.join(page.get_filename()), with_lists(&String::from_utf8_lossy(&bytes)))?;
+    command.get_subcommands().filter(|verb| !verb.is_hide_set()).try_for_each(|verb| pages(verb, folder))
+}
+
+/// A page in which `- ` at the start of a line begins an item: the generator knows paragraphs only and lets lists run
+/// together. A space at the start of a line would break it there.
+fn with_lists(page: &str) -> String {
+    let mut text = String::new();
+    let mut listed = false;
+    for line in page.lines() {
+        let item = line.strip_prefix(r"\- ");
+        listed = item.is_some() || (listed && !line.starts_with('.'));
+        if item.is_some() {
+            text += ".IP \\(bu 2\n";
+        }
+        text += item.unwrap_or(if listed { line.trim_start() } else { line });
+        text.push('\n');
+    }
+    text
 }
 
 /// A shell's completion. That for bash is made for a name without a dash: the generator spells a dash in one way where it

@@ -103,6 +103,16 @@ fn no_shell_offers_what_is_hidden() {
 }
 
 #[test]
+fn lists_are_lists_in_the_man_pages() {
+    let prefix = scratch("manual-lists");
+    assert!(gpu_tune(&["manual", &prefix.to_string_lossy()]).status.success());
+    let page = fs::read_to_string(prefix.join("share/man/man1/gpu-tune-doctor.1")).expect("the page");
+    assert_eq!(page.matches("\n.IP \\(bu 2\n").count(), 5, "{page}");
+    assert!(page.contains(".IP \\(bu 2\nkernel: locked memory"), "{page}");
+    assert!(!page.contains("\n ") && !page.contains("\n\\- "), "{page}");
+}
+
+#[test]
 fn manual_says_where_it_could_not_write() {
     let output = gpu_tune(&["manual", "/dev/null"]);
     assert_eq!(output.status.code(), Some(1));
