@@ -4,6 +4,7 @@ use crate::common::{gpu_tune, pipe, scratch, told, topology};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A described node: files below a root of its own.
 struct Node(PathBuf);
@@ -316,6 +317,30 @@ fn a_configuration_that_a_user_could_have_named_is_not_used() {
         assert!(report.contains(&format!("ok    slurm.conf        {file}\n")), "{report}");
         assert_eq!(report.contains("no slurmd runs here"), user.starts_with("1234"), "{report}");
     }
+}
+
+/// Neither what a default place has nor what srun would find by itself is the answer.
+#[test]
+fn a_slurm_conf_that_is_named_and_cannot_be_read_is_a_fault_and_no_other_is_looked_at() {
+    let Some(topology) = topology("hgx-h100-8gpu.xml") else { return };
+    let node = Node::ready("doctor-named-conf");
+    let root = node.0.to_string_lossy().into_owned();
+    let report =
+        told(&gpu_tune(&["doctor", "--topology", &topology, "--root", &root, "--slurm-conf", "/etc/none.conf"]));
+    let said = "cannot read `/etc/none.conf`: No such file or directory (os error 2)";
+    assert!(says(&report, "fail", "slurm.conf", said, "name one with `--slurm-conf`"), "{report}");
+    for line in
+        ["skip  plugstack.conf    unknown", "skip  loaded by srun    unknown", "skip  gres.conf         unknown"]
+    {
+        assert!(report.contains(&format!("{line} without slurm.conf\n")), "{line}: {report}");
+    }
+    assert!(report.starts_with("exit 1\n") && !report.contains("TaskPlugin"), "{report}");
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+    command.args(["doctor", "--topology", &topology]).env("SLURM_CONF", "none.conf");
+    let from_env = command.output().expect("the program starts");
+    let said = "none.conf`: No such file or directory (os error 2)";
+    assert!(says(&told(&from_env), "fail", "slurm.conf", said, "correct SLURM_CONF"), "{}", told(&from_env));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::proc::Proc;
 use gpu_tune_engine::regular;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -51,9 +51,14 @@ impl Host {
 
     /// A file's text; `None` when it is not there, not readable, or a pipe, where a reader would wait.
     pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        self.try_read(path).ok()
+    }
+
+    /// The same, with the reason where there is none.
+    pub(super) fn try_read(&self, path: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
-        regular::open(&self.path(path)).ok()?.read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        regular::open(&self.path(path))?.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     pub(super) fn exists(&self, path: impl AsRef<Path>) -> bool {

@@ -56,7 +56,7 @@ struct Node {
     host: Host,
     /// The machine, and what was odd while it was read; `None` with the reason when it could not be read.
     machine: Result<(Machine, Vec<Notice>), String>,
-    slurm: Option<slurm::Conf>,
+    slurm: Result<slurm::Conf, slurm::Absent>,
     plugstack: plugstack::Plugstack,
     /// The machine comes from a file.
     replayed: bool,
@@ -95,7 +95,7 @@ fn node(args: &Args) -> Node {
     let host = Host::at(&args.root);
     let slurm = slurm::Conf::find(&host, args.slurm_conf.as_deref());
     Node {
-        plugstack: plugstack::Plugstack::read(&host, slurm.as_ref()),
+        plugstack: plugstack::Plugstack::read(&host, slurm.as_ref().ok()),
         machine: args.source.read().map_err(|error| chain(&error)),
         replayed: args.source.topology.is_some(),
         slurm,

@@ -3,6 +3,7 @@
 use super::Node;
 use super::line::Line;
 use super::plugstack::{Entry, Plugstack};
+use super::slurm::Absent;
 use crate::words;
 use gpu_tune_engine::profile::{Catalog, Kind};
 use gpu_tune_engine::snapshot::{self, Key};
@@ -123,7 +124,10 @@ fn order(node: &Node) -> Line {
 /// srun prints a plugin's options only if it accepted the plugin, so this shows that stamp and libraries are right.
 fn in_srun(node: &Node) -> Line {
     let subject = "loaded by srun";
-    let conf = node.slurm.as_ref().map(|conf| node.host.path(&conf.path));
+    if matches!(node.slurm, Err(Absent::Unreadable { .. })) {
+        return Line::skip(subject, "unknown without slurm.conf");
+    }
+    let conf = node.slurm.as_ref().ok().map(|conf| node.host.path(&conf.path));
     let Some(help) = node.host.run("srun", &["--help"], conf.as_deref()) else {
         return Line::skip(subject, "srun is not installed here, or does not answer");
     };
