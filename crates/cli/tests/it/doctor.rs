@@ -210,6 +210,14 @@ fn the_devices_of_another_machine_are_not_looked_for_on_this_node() {
     assert!(!report.contains("GPUDirect RDMA") && !report.contains("IMEX"), "{report}");
 }
 
+/// Whether this node has a GPU does not matter: an NVML that is named by its path should be there.
+#[test]
+fn what_was_odd_while_the_node_was_read_is_told_without_a_gpu_too() {
+    let root = scratch("doctor-odd").to_string_lossy().into_owned();
+    let report = told(&gpu_tune(&["doctor", "--nvml", "/nonexistent", "--root", &root]));
+    assert!(says(&report, "warn", "discovery", "NVML cannot be loaded: ", "`nvml=PATH` names another one"), "{report}");
+}
+
 #[test]
 fn each_fault_is_told_with_its_fix() {
     for (number, Fault { path, text, expect: [state, subject, said, fix] }) in FAULTS.iter().enumerate() {
