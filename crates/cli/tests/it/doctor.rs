@@ -233,6 +233,19 @@ fn each_fault_is_told_with_its_fix() {
 }
 
 #[test]
+fn nothing_is_guessed_behind_words_that_are_not_understood() {
+    let node = Node::ready("doctor-words");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so shim=/opt/shim.so command=/opt/gpu-tune stric\n");
+    node.remove("usr/local/lib/gpu-tune/libgpu_tune_preload.so");
+    let Some(report) = node.report() else { return };
+    assert!(says(&report, "fail", "words", "unknown word `stric`", "did you mean `strict`"), "{report}");
+    for subject in ["shim", "command", "snapshot", "profiles"] {
+        assert!(report.contains(&format!("skip  {subject:<16}  unknown: the words are not understood\n")), "{report}");
+    }
+    assert!(report.contains("\n1 failed, 0 to look at, "), "{report}");
+}
+
+#[test]
 fn nested_includes_are_followed_as_slurm_does() {
     let node = Node::ready("doctor-includes");
     node.write(STACK, "include conf.d/*/[a-c]?.conf\n");

@@ -18,17 +18,26 @@ use std::path::Path;
 pub(super) fn check(node: &Node) -> Vec<Line> {
     let mut lines = Vec::new();
     let entry = listed(node, &mut lines);
-    let site = entry.map_or_else(SiteConfig::default, |entry| words_of(entry, &mut lines));
+    let site = entry.map_or_else(|| Some(SiteConfig::default()), |entry| words_of(entry, &mut lines));
     if let Some(entry) = entry {
         lines.push(file(node, "plugin file", &entry.plugin));
         lines.push(order(node));
     }
     lines.push(in_srun(node));
     lines.push(in_slurmd(node, entry));
-    lines.push(file(node, "shim", &site.shim));
-    lines.push(file(node, "command", &site.command));
-    lines.push(kept(node, &site));
-    lines.extend(profiles(node, &site));
+    match site {
+        Some(site) => {
+            lines.push(file(node, "shim", &site.shim));
+            lines.push(file(node, "command", &site.command));
+            lines.push(kept(node, &site));
+            lines.extend(profiles(node, &site));
+        }
+        // The default places may not be those that the words name.
+        None => {
+            let subjects = ["shim", "command", "snapshot", "profiles"];
+            lines.extend(subjects.map(|subject| Line::skip(subject, "unknown: the words are not understood")));
+        }
+    }
     lines
 }
 
@@ -82,18 +91,18 @@ fn oddities(plugstack: &Plugstack) -> Vec<Line> {
     circle.chain(ignored).chain(twice).collect()
 }
 
-/// The words behind the plugin; with a wrong one the plugin stays out of the way.
-fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> SiteConfig {
+/// The words behind the plugin; with a wrong one the plugin stays out of the way, and nothing is known.
+fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> Option<SiteConfig> {
     let args: Vec<&str> = entry.words.iter().map(String::as_str).collect();
     match SiteConfig::parse(&args) {
         Ok(site) => {
             let text = if args.is_empty() { "none".to_owned() } else { args.join(" ") };
             lines.push(Line::ok("words", text));
-            site
+            Some(site)
         }
         Err(error) => {
             lines.push(Line::fail("words", chain(&error)).fix_if(error.help()));
-            SiteConfig::default()
+            None
         }
     }
 }
