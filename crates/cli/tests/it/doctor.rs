@@ -281,16 +281,39 @@ fn a_file_that_others_can_write_is_refused() {
 }
 
 #[test]
-fn files_that_users_cannot_read_are_told() {
-    let node = Node::ready("doctor-closed");
-    node.write("etc/gpu-tune/profiles.d/mine.toml", "inherits = \"h200\"\n");
-    let closed = ["etc/gpu-tune/profiles.d/mine.toml", "usr/local/lib/gpu-tune/gpu_tune.so"];
-    closed.iter().for_each(|file| {
-        fs::set_permissions(node.0.join(file), fs::Permissions::from_mode(0o600)).expect("permissions");
-    });
+fn files_that_users_cannot_read_are_told_with_what_comes_of_it() {
+    let plugin = "usr/local/lib/gpu-tune/gpu_tune.so";
+    let shim = "usr/local/lib/gpu-tune/libgpu_tune_preload.so";
+    let mine = "etc/gpu-tune/profiles.d/mine.toml";
+    let command = "usr/local/bin/gpu-tune";
+    for (path, mode, [state, subject, said, fix]) in [
+        (
+            plugin,
+            0o600,
+            ["fail", "plugin file", "by root only: a user's srun goes on without it, or fails at `--gpu-tune`", "a+r"],
+        ),
+        (shim, 0o600, ["fail", "shim", "by root only: ranks that a user's launcher starts are not bound", "a+r"]),
+        (mine, 0o600, ["fail", "profiles", "by root only: a user's srun cannot check or use what it has", "a+r"]),
+        (command, 0o700, ["warn", "command", "by root only: steps use it, users cannot", "a+rx"]),
+        (command, 0o644, ["fail", "command", "cannot be executed: steps get no snapshot from it", "a+rx"]),
+    ] {
+        let node = Node::ready("doctor-closed");
+        node.write(mine, "inherits = \"h200\"\n");
+        fs::set_permissions(node.0.join(path), fs::Permissions::from_mode(mode)).expect("permissions");
+        let Some(report) = node.report() else { return };
+        assert!(says(&report, state, subject, said, &format!("chmod {fix} /{path}")), "{path}: {report}");
+        assert_eq!(report.starts_with("exit 1\n"), state == "fail", "{path}: {report}");
+    }
+}
+
+#[test]
+fn a_required_plugin_that_users_cannot_read_stops_their_srun() {
+    let node = Node::ready("doctor-closed-required");
+    node.write(STACK, "required /usr/local/lib/gpu-tune/gpu_tune.so\n");
+    let plugin = node.0.join("usr/local/lib/gpu-tune/gpu_tune.so");
+    fs::set_permissions(plugin, fs::Permissions::from_mode(0o600)).expect("permissions");
     let Some(report) = node.report() else { return };
-    assert!(says(&report, "fail", "profiles", "mine.toml can be read by root only", "chmod a+r"), "{report}");
-    assert!(says(&report, "fail", "plugin file", "can be read by root only", "chmod a+r"), "{report}");
+    assert!(says(&report, "fail", "plugin file", "by root only: a user's srun fails", "chmod a+r"), "{report}");
 }
 
 #[test]
@@ -299,7 +322,7 @@ fn plugstack_files_that_users_cannot_read_are_told() {
         let node = Node::ready("doctor-closed-stack");
         fs::set_permissions(node.0.join(path), fs::Permissions::from_mode(0o700)).expect("permissions");
         let Some(report) = node.report() else { return };
-        let said = "plugstack.conf.d/10-pyxis.conf can be read by root only";
+        let said = "plugstack.conf.d/10-pyxis.conf can be read by root only: a user's srun fails";
         assert!(says(&report, "fail", "plugstack.conf", said, &format!("chmod {mode} /{path}")), "{report}");
     }
 }

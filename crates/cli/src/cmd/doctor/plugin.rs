@@ -1,7 +1,7 @@
 //! gpu-tune itself: is it installed, loaded on both sides, in the right place, with everything it needs?
 
 use super::Node;
-use super::line::Line;
+use super::line::{Line, State};
 use super::plugstack::{Entry, Plugstack};
 use super::slurm::Absent;
 use crate::words;
@@ -20,15 +20,19 @@ pub(super) fn check(node: &Node) -> Vec<Line> {
     let entry = listed(node, &mut lines);
     let site = entry.map_or_else(|| Some(SiteConfig::default()), |entry| words_of(entry, &mut lines));
     if let Some(entry) = entry {
-        lines.push(file(node, "plugin file", &entry.plugin));
+        let without = match entry.required {
+            true => "a user's srun fails",
+            false => "a user's srun goes on without it, or fails at `--gpu-tune`",
+        };
+        lines.push(file(node, "plugin file", &entry.plugin, without));
         lines.push(order(node));
     }
     lines.push(in_srun(node));
     lines.push(in_slurmd(node, entry));
     match site {
         Some(site) => {
-            lines.push(file(node, "shim", &site.shim));
-            lines.push(file(node, "command", &site.command));
+            lines.push(file(node, "shim", &site.shim, "ranks that a user's launcher starts are not bound"));
+            lines.push(command(node, &site.command));
             lines.push(kept(node, &site));
             lines.extend(profiles(node, &site));
         }
@@ -61,7 +65,9 @@ fn listed<'a>(node: &'a Node, lines: &mut Vec<Line>) -> Option<&'a Entry> {
         Some((_, entry)) => Line::ok(subject, format!("{} lists gpu_tune.so", entry.place)),
     });
     lines.extend(oddities(&node.plugstack));
-    lines.extend(node.plugstack.files.iter().filter_map(|file| closed(node, subject, file, READ)));
+    lines.extend(
+        node.plugstack.files.iter().filter_map(|file| closed(node, subject, file, READ, "a user's srun fails")),
+    );
     ours.map(|(_, entry)| entry)
 }
 
@@ -107,14 +113,39 @@ fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> Option<SiteConfig> {
     }
 }
 
-/// A file that only root may have written, and everybody can read: srun and the tasks are the user's.
-fn file(node: &Node, subject: &'static str, path: &Path) -> Line {
+/// A file that only root may have written, and everybody can read: srun and the tasks are the user's. `without` is what
+/// comes of it if they cannot.
+fn file(node: &Node, subject: &'static str, path: &Path, without: &str) -> Line {
+    let closed = || closed(node, subject, path, READ, without);
+    refused(node, subject, path).or_else(closed).unwrap_or_else(|| Line::ok(subject, path.display().to_string()))
+}
+
+/// The command: slurmd and slurmstepd start it as root, users only to look at something.
+fn command(node: &Node, path: &Path) -> Line {
+    let subject = "command";
+    if let Some(line) = refused(node, subject, path) {
+        return line;
+    }
+    let shown = path.display();
+    if fs::metadata(node.host.path(path)).is_ok_and(|meta| meta.mode() & 0o111 == 0) {
+        let text = format!("{shown} cannot be executed: steps get no snapshot from it");
+        return Line::fail(subject, text).fix(format!("chmod a+rx {shown}"));
+    }
+    match closed(node, subject, path, LIST, "steps use it, users cannot") {
+        Some(line) => Line { state: State::Warn, ..line },
+        None => Line::ok(subject, shown.to_string()),
+    }
+}
+
+/// The line that tells why root itself does not use a file.
+fn refused(node: &Node, subject: &'static str, path: &Path) -> Option<Line> {
     match trusted::check(&node.host.path(path)) {
-        Ok(()) => closed(node, subject, path, READ).unwrap_or_else(|| Line::ok(subject, path.display().to_string())),
+        Ok(()) => None,
         Err(error) if error.is_missing() => {
-            Line::fail(subject, format!("{} is not there", path.display())).fix("`make install`, or the package")
+            let text = format!("{} is not there", path.display());
+            Some(Line::fail(subject, text).fix("`make install`, or the package"))
         }
-        Err(error) => Line::fail(subject, chain(&error)).fix_if(error.help()),
+        Err(error) => Some(Line::fail(subject, chain(&error)).fix_if(error.help())),
     }
 }
 
@@ -156,13 +187,14 @@ fn in_srun(node: &Node) -> Line {
         .fix("the same plugstack.conf line and file on this node; `srun -v` tells why Slurm refuses a plugin")
 }
 
-/// What users need, as chmod(1) writes it: of a file, of a directory that they list, and of every directory on the way.
+/// What users need, as chmod(1) writes it: of a file, of a directory that they list or a program, and of every directory on
+/// the way.
 const READ: (u32, &str) = (0o004, "a+r");
 const LIST: (u32, &str) = (0o005, "a+rx");
 const PASS: (u32, &str) = (0o001, "a+x");
 
-/// The line that tells why users cannot use a file that is there, if so.
-fn closed(node: &Node, subject: &'static str, path: &Path, wanted: (u32, &'static str)) -> Option<Line> {
+/// The line that tells why users cannot use a file that is there, if so, and what comes of it.
+fn closed(node: &Node, subject: &'static str, path: &Path, wanted: (u32, &'static str), without: &str) -> Option<Line> {
     let lacks = |path: &Path, (bits, _): (u32, &str)| {
         fs::metadata(node.host.path(path)).is_ok_and(|meta| meta.mode() & bits != bits)
     };
@@ -170,8 +202,7 @@ fn closed(node: &Node, subject: &'static str, path: &Path, wanted: (u32, &'stati
     let (place, (_, mode)) = way.chain([(path, wanted)]).filter(|(path, wanted)| lacks(path, *wanted)).last()?;
     let (file, place) = (path.display(), place.display());
     Some(
-        Line::fail(subject, format!("{file} can be read by root only: a user's srun fails"))
-            .fix(format!("chmod {mode} {place}")),
+        Line::fail(subject, format!("{file} can be read by root only: {without}")).fix(format!("chmod {mode} {place}")),
     )
 }
 
@@ -240,9 +271,10 @@ fn unreadable(node: &Node, dir: &Path) -> Vec<Line> {
     let mut files: Vec<_> = names.map(|name| dir.join(name)).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
     files.sort();
-    match closed(node, subject, dir, LIST) {
+    let closed = |path, wanted| closed(node, subject, path, wanted, "a user's srun cannot check or use what it has");
+    match closed(dir, LIST) {
         Some(line) => vec![line],
-        None => files.iter().filter_map(|path| closed(node, subject, path, READ)).collect(),
+        None => files.iter().filter_map(|path| closed(path, READ)).collect(),
     }
 }
 
