@@ -90,7 +90,7 @@ const fn fault(path: &'static str, text: Option<&'static str>, expect: [&'static
 }
 
 const STACK: &str = "etc/slurm/plugstack.conf";
-const FAULTS: [Fault; 24] = [
+const FAULTS: [Fault; 28] = [
     fault(STACK, Some(""), ["fail", "plugstack.conf", "does not list", "optional"]),
     fault(STACK, None, ["fail", "plugstack.conf", "is not there", "optional"]),
     fault(
@@ -121,7 +121,27 @@ const FAULTS: [Fault; 24] = [
     fault(
         STACK,
         Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h2000\n"),
-        ["fail", "words", "unknown profile `h2000`", "did you mean `h200`"],
+        ["fail", "words", " `default=`: unknown profile `h2000`", "did you mean `h200`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h200+roec\n"),
+        ["fail", "words", " `default=`: unknown profile `roec`", "did you mean `roce`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so fabric=roec\n"),
+        ["fail", "words", " `fabric=`: unknown profile `roec`", "did you mean `roce`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so fabric=h100\n"),
+        ["warn", "words", " `fabric=` names `h100` as a layer, which is a whole profile", "name a layer"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h200+h100 fabric=ib\n"),
+        ["warn", "words", " `default=` names `h100` as a layer, which is a whole profile", "name a layer"],
     ),
     fault(
         STACK,

@@ -7,7 +7,7 @@ use super::slurm::Absent;
 use crate::words;
 use gpu_tune_engine::profile::{Catalog, Kind};
 use gpu_tune_engine::snapshot::{self, Key};
-use gpu_tune_engine::spec::{SiteConfig, Spec};
+use gpu_tune_engine::spec::{Choice, SiteConfig};
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::trusted;
 use std::fs;
@@ -278,17 +278,32 @@ fn unreadable(node: &Node, dir: &Path) -> Vec<Line> {
     }
 }
 
-/// Profiles that plugstack.conf names and that there are not.
+/// Profiles that plugstack.conf names and that cannot be used, or not for what they are named for, each with its word.
 fn named(catalog: &Catalog, site: &SiteConfig) -> Vec<Line> {
     let subject = "words";
-    let check = |spec: &Spec| catalog.check(spec, site).err();
-    let layer = site.fabric.as_deref().map(Spec::named);
-    let wrong = site.default.iter().chain(&layer).filter_map(check);
-    let mut lines: Vec<Line> = wrong.map(|error| Line::fail(subject, chain(&error)).fix_if(error.help())).collect();
-    lines.dedup_by(|a, b| a.text == b.text);
+    let default = site.default.as_ref();
+    let profile = default.and_then(|spec| match &spec.profile {
+        Choice::Named(name) => Some(name),
+        Choice::Auto | Choice::Off | Choice::List => None,
+    });
+    let layers = default.into_iter().flat_map(|spec| &spec.layers).map(|name| ("default", name));
+    let layers: Vec<(&str, &String)> = layers.chain(site.fabric.iter().map(|name| ("fabric", name))).collect();
+    let all = profile.map(|name| ("default", name)).into_iter().chain(layers.iter().copied());
+    let unusable = |(word, name): (&str, &String)| {
+        let error = catalog.lineage(name).err()?;
+        Some(Line::fail(subject, format!("`{word}=`: {}", chain(&error))).fix_if(error.help()))
+    };
+    let whole = |(word, name): &(&str, &String)| {
+        catalog.profile(name).ok().filter(|profile| !profile.layer)?;
+        let text = format!("`{word}=` names `{name}` as a layer, which is a whole profile: all its values go on top");
+        Some(
+            Line::warn(subject, text)
+                .fix("name a layer (`gpu-tune profile list`), or write `layer = true` in its file"),
+        )
+    };
     let allowed = site.allow.iter().flatten().filter(|name| *name != "auto" && catalog.get(name).is_none());
-    lines.extend(allowed.map(|name| {
+    let absent = allowed.map(|name| {
         Line::warn(subject, format!("`allow=` names `{name}`, which there is not")).fix("`gpu-tune profile list`")
-    }));
-    lines
+    });
+    all.filter_map(unusable).chain(layers.iter().filter_map(whole)).chain(absent).collect()
 }
