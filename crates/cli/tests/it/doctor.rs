@@ -266,6 +266,41 @@ fn nothing_is_guessed_behind_words_that_are_not_understood() {
 }
 
 #[test]
+fn a_place_where_no_snapshot_can_be_kept_is_a_fault() {
+    let line = "optional /usr/local/lib/gpu-tune/gpu_tune.so state=/opt/state\n";
+    let so = "steps find no snapshot and can keep none, so ranks are not bound";
+    for (place, mode, said, fix) in [
+        ("opt/state/x", 0o777, "opt/state` can be written by others (mode 0777)", "chmod go-w `"),
+        ("opt/state", 0o644, "opt/state` is not a directory", "`gpu-tune snapshot --state /opt/state` as root"),
+    ] {
+        let node = Node::ready("doctor-state");
+        node.write(STACK, line);
+        node.write(place, "");
+        fs::set_permissions(node.0.join("opt/state"), fs::Permissions::from_mode(mode)).expect("permissions");
+        let Some(report) = node.report() else { return };
+        assert!(says(&report, "fail", "snapshot", &format!("{said}: {so}"), fix), "{report}");
+        assert!(report.starts_with("exit 1\n"), "{report}");
+    }
+    let node = Node::ready("doctor-state-owner");
+    node.write(STACK, line);
+    node.write("opt/state/x", "");
+    if std::os::unix::fs::chown(node.0.join("opt/state"), Some(1234), None).is_ok() {
+        let Some(report) = node.report() else { return };
+        let said = format!("opt/state` belongs to user 1234, not to root: {so}");
+        assert!(says(&report, "fail", "snapshot", &said, "chown root `"), "{report}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_not_there_is_written_where_steps_look() {
+    let node = Node::ready("doctor-state-none");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so state=/opt/state\n");
+    let Some(report) = node.report() else { return };
+    let said = "no snapshot at `ROOT/opt/state/machine.snapshot`: the first step has to wait for one";
+    assert!(says(&report, "warn", "snapshot", said, "fix: `gpu-tune snapshot --state /opt/state` as root"), "{report}");
+}
+
+#[test]
 fn nested_includes_are_followed_as_slurm_does() {
     let node = Node::ready("doctor-includes");
     node.write(STACK, "include conf.d/*/[a-c]?.conf\n");

@@ -18,6 +18,7 @@ mod fabric;
 mod gpus;
 mod gres;
 mod host;
+mod kept;
 mod kernel;
 mod line;
 mod plugin;

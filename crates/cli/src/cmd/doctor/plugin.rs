@@ -1,12 +1,11 @@
 //! gpu-tune itself: is it installed, loaded on both sides, in the right place, with everything it needs?
 
 use super::Node;
+use super::kept;
 use super::line::{Line, State};
 use super::plugstack::{Entry, Plugstack};
 use super::slurm::Absent;
-use crate::words;
 use gpu_tune_engine::profile::{Catalog, Kind};
-use gpu_tune_engine::snapshot::{self, Key};
 use gpu_tune_engine::spec::{Choice, SiteConfig};
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::trusted;
@@ -33,7 +32,7 @@ pub(super) fn check(node: &Node) -> Vec<Line> {
         Some(site) => {
             lines.push(file(node, "shim", &site.shim, "ranks that a user's launcher starts are not bound"));
             lines.push(command(node, &site.command));
-            lines.push(kept(node, &site));
+            lines.push(kept::check(node, &site));
             lines.extend(profiles(node, &site));
         }
         // The default places may not be those that the words name.
@@ -228,17 +227,6 @@ fn in_slurmd(node: &Node, entry: Option<&Entry>) -> Line {
             Line::warn(subject, format!("slurmd ({pid}) has {path}, which plugstack.conf does not name")).fix(restart)
         }
         Some(_) => Line::ok(subject, format!("slurmd ({pid}) has it")),
-    }
-}
-
-/// The snapshot that steps read.
-fn kept(node: &Node, site: &SiteConfig) -> Line {
-    let subject = "snapshot";
-    let key = Key::of_this_host(node.host.root());
-    match snapshot::load(&node.host.path(&site.state), &key) {
-        Ok(machine) => Line::ok(subject, words::summary(&machine)),
-        Err(error) => Line::warn(subject, format!("{}: the first step has to wait for one", chain(&error)))
-            .fix(error.help().unwrap_or_else(|| "`gpu-tune snapshot` as root".to_owned())),
     }
 }
 

@@ -1,0 +1,62 @@
+//! The snapshot that steps read: is it there, is it of this node as it is, and can one be kept at all?
+
+use super::Node;
+use super::line::Line;
+use crate::words;
+use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
+use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::text::chain;
+use gpu_tune_engine::trusted::{self, TrustError};
+use std::io::ErrorKind;
+
+const SUBJECT: &str = "snapshot";
+
+/// The line about it.
+pub(super) fn check(node: &Node, site: &SiteConfig) -> Line {
+    match trusted::check_dir(&node.host.path(&site.state)) {
+        Err(error) if !error.is_missing() => no_place(site, &error),
+        // It is made with the first snapshot.
+        Ok(_) | Err(_) => kept(node, site),
+    }
+}
+
+/// A place from which nothing is read, and into which nothing is written.
+fn no_place(site: &SiteConfig, error: &TrustError) -> Line {
+    if is_denied(error) {
+        return unseen();
+    }
+    let other = || format!("remove it, or name another directory with `state=`, then `{}` as root", command(site));
+    let text = format!("{}: steps find no snapshot and can keep none, so ranks are not bound", chain(error));
+    Line::fail(SUBJECT, text).fix(error.help().unwrap_or_else(other))
+}
+
+fn kept(node: &Node, site: &SiteConfig) -> Line {
+    let error = match snapshot::load(&node.host.path(&site.state), &Key::of_this_host(node.host.root())) {
+        Ok(machine) => return Line::ok(SUBJECT, words::summary(&machine)),
+        Err(SnapshotError::Untrusted(error)) if is_denied(&error) => return unseen(),
+        Err(error) => error,
+    };
+    let help = match &error {
+        SnapshotError::Untrusted(error) => error.help(),
+        _ => None,
+    };
+    Line::warn(SUBJECT, format!("{}: the first step has to wait for one", chain(&error)))
+        .fix(help.unwrap_or_else(|| format!("`{}` as root writes a new one", command(site))))
+}
+
+/// How the snapshot of this site is written by hand.
+fn command(site: &SiteConfig) -> String {
+    let mut command = "gpu-tune snapshot".to_owned();
+    if site.state != SiteConfig::default().state {
+        command += &format!(" --state {}", site.state.display());
+    }
+    command
+}
+
+fn unseen() -> Line {
+    Line::skip(SUBJECT, "only root can see it")
+}
+
+fn is_denied(error: &TrustError) -> bool {
+    matches!(error, TrustError::Read { source, .. } if source.kind() == ErrorKind::PermissionDenied)
+}
