@@ -1,10 +1,13 @@
 //! `gpu-tune doctor` on described nodes.
 
 use crate::common::{gpu_tune, pipe, scratch, told, topology};
+use gpu_tune_engine::machine::testing;
+use gpu_tune_engine::snapshot::{self, Key};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// A described node: files below a root of its own.
 struct Node(PathBuf);
@@ -53,6 +56,12 @@ impl Node {
 
     fn remove(&self, path: &str) {
         fs::remove_file(self.0.join(path)).expect("the file was there");
+    }
+
+    /// The report for the machine that the node's own files tell of.
+    fn report_of_itself(&self) -> String {
+        let root = self.0.to_string_lossy().into_owned();
+        told(&gpu_tune(&["doctor", "--root", &root])).replace(&root, "ROOT")
     }
 
     /// The report for an 8-GPU machine; `None` where the collection of machines is absent.
@@ -298,6 +307,104 @@ fn a_snapshot_that_is_not_there_is_written_where_steps_look() {
     let Some(report) = node.report() else { return };
     let said = "no snapshot at `ROOT/opt/state/machine.snapshot`: the first step has to wait for one";
     assert!(says(&report, "warn", "snapshot", said, "fix: `gpu-tune snapshot --state /opt/state` as root"), "{report}");
+}
+
+/// An 8-GPU machine as a snapshot that is of no node.
+fn described() -> String {
+    let mut machine = testing::hgx();
+    (0..).zip(&mut machine.gpus).for_each(|(minor, gpu)| gpu.minor = Some(minor));
+    snapshot::encode(&machine, &Key::default())
+}
+
+#[test]
+fn a_file_of_topology_that_steps_cannot_use_is_a_fault() {
+    let whole = described();
+    let snapshot = whole.get(..whole.len() - 10).expect("a snapshot");
+    let xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<topology version=\"2.0\">\n";
+    for (text, said, fix) in [
+        (None, "`ROOT/opt/node`: No such file or directory (os error 2)", "correct `topology=` in plugstack.conf"),
+        (Some(snapshot), "cannot replay `ROOT/opt/node`: the snapshot is damaged: it has ", "snapshot -o /opt/node`"),
+        (Some(xml), "ROOT/opt/node:", "`lstopo"),
+    ] {
+        let node = Node::ready("doctor-topology-bad");
+        node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+        node.write("opt/another", "");
+        if let Some(text) = text {
+            node.write("opt/node", text);
+        }
+        // An old file in the place of the snapshot is no comfort.
+        let key = Key::of_this_host(&node.0);
+        snapshot::store(&node.0.join("run/gpu-tune"), &testing::hgx(), &key).expect("a snapshot");
+        let report = node.report_of_itself();
+        assert!(says(&report, "fail", "topology", said, fix), "{report}");
+        let so = ": nothing is known of this node, ranks are not bound\n";
+        assert!(report.contains(so) && report.starts_with("exit 1\n"), "{report}");
+        for line in ["skip  snapshot        ", "skip  machine         ", "skip  adapters        "] {
+            assert!(report.contains(&format!("{line}  unknown without the ")), "{line}: {report}");
+        }
+        assert!(report.contains("\n1 failed, "), "{report}");
+    }
+}
+
+#[test]
+fn a_file_of_topology_that_others_can_write_is_a_fault() {
+    let node = Node::ready("doctor-topology-open");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+    node.write("opt/node", &described());
+    fs::set_permissions(node.0.join("opt/node"), fs::Permissions::from_mode(0o666)).expect("permissions");
+    let report = node.report_of_itself();
+    assert!(says(&report, "fail", "topology", "can be written by others (mode 0666)", "chmod go-w"), "{report}");
+}
+
+#[test]
+fn the_machine_is_that_of_topology_and_a_snapshot_there_needs_no_other() {
+    let node = Node::ready("doctor-topology-snapshot");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+    node.write("opt/node", &described());
+    node.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0 Cores=56-111\n");
+    let report = node.report_of_itself();
+    assert!(says(&report, "ok", "topology", "/opt/node: 2 packages", ""), "{report}");
+    assert!(report.contains("skip  snapshot          not needed: steps read /opt/node itself\n"), "{report}");
+    let said = "cores 56-111 of /dev/nvidia0 (0000:10:00.0) are far from it";
+    assert!(says(&report, "fail", "gres.conf", said, "`Cores=0-55`"), "{report}");
+    assert!(report.contains("driver            550.54.15, 8 GPUs\n"), "{report}");
+    assert!(report.contains("\n1 failed, 0 to look at, "), "{report}");
+}
+
+#[test]
+fn the_machine_of_the_command_line_comes_before_that_of_topology() {
+    let Some(topology) = topology("turin-4gpu.xml") else { return };
+    let node = Node::ready("doctor-topology-both");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+    node.write("opt/node", &described());
+    let root = node.0.to_string_lossy().into_owned();
+    let report = told(&gpu_tune(&["doctor", "--topology", &topology, "--root", &root]));
+    assert!(report.contains("driver            550.54.15, 4 GPUs\n"), "{report}");
+    assert!(says(&report, "ok", "topology", "/opt/node: 2 packages", ""), "{report}");
+}
+
+#[test]
+fn of_xml_in_topology_steps_want_a_snapshot_that_is_newer() {
+    let Some(topology) = topology("hgx-h100-8gpu.xml") else { return };
+    let node = Node::ready("doctor-topology-xml");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node.xml\n");
+    node.write("opt/node.xml", &fs::read_to_string(topology).expect("the file"));
+    let fix = "fix: `gpu-tune snapshot --topology /opt/node.xml` as root writes a new one";
+    let report = node.report_of_itself();
+    assert!(says(&report, "ok", "topology", "/opt/node.xml: ", ""), "{report}");
+    assert!(says(&report, "warn", "snapshot", "no snapshot at ", fix), "{report}");
+
+    let key = Key::of_this_host(&node.0);
+    let kept = snapshot::store(&node.0.join("run/gpu-tune"), &testing::hgx(), &key).expect("a snapshot");
+    let made = fs::metadata(kept).and_then(|meta| meta.modified()).expect("its time");
+    let xml = fs::File::options().write(true).open(node.0.join("opt/node.xml")).expect("the file");
+    for (age, state) in [(-1, "ok"), (1, "warn")] {
+        let second = Duration::from_secs(1);
+        xml.set_modified(if age < 0 { made - second } else { made + second }).expect("another time");
+        let report = node.report_of_itself();
+        assert!(report.contains(&format!("\n{state:<4}  snapshot ")), "{report}");
+        assert_eq!(says(&report, "warn", "snapshot", "older than the file of `topology=`", fix), age > 0, "{report}");
+    }
 }
 
 #[test]

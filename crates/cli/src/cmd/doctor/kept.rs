@@ -2,17 +2,30 @@
 
 use super::Node;
 use super::line::Line;
+use crate::proc::own_user;
 use crate::words;
 use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
 use gpu_tune_engine::spec::SiteConfig;
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::trusted::{self, TrustError};
+use std::fs;
 use std::io::ErrorKind;
+use std::path::Path;
 
 const SUBJECT: &str = "snapshot";
 
 /// The line about it.
 pub(super) fn check(node: &Node, site: &SiteConfig) -> Line {
+    match &node.described {
+        Some(described) if described.machine.is_err() => {
+            return Line::skip(SUBJECT, "unknown without the file of `topology=`");
+        }
+        Some(described) if described.is_snapshot => {
+            let text = format!("not needed: steps read {} itself", described.file.display());
+            return Line::skip(SUBJECT, text);
+        }
+        Some(_) | None => {}
+    }
     match trusted::check_dir(&node.host.path(&site.state)) {
         Err(error) if !error.is_missing() => no_place(site, &error),
         // It is made with the first snapshot.
@@ -32,7 +45,11 @@ fn no_place(site: &SiteConfig, error: &TrustError) -> Line {
 
 fn kept(node: &Node, site: &SiteConfig) -> Line {
     let error = match snapshot::load(&node.host.path(&site.state), &Key::of_this_host(node.host.root())) {
-        Ok(machine) => return Line::ok(SUBJECT, words::summary(&machine)),
+        Ok(machine) if is_current(node, site) => return Line::ok(SUBJECT, words::summary(&machine)),
+        Ok(_) => {
+            return Line::warn(SUBJECT, "older than the file of `topology=`: the first step has to wait for a new one")
+                .fix(format!("`{}` as root writes a new one", command(site)));
+        }
         Err(SnapshotError::Untrusted(error)) if is_denied(&error) => return unseen(),
         Err(error) => error,
     };
@@ -44,11 +61,20 @@ fn kept(node: &Node, site: &SiteConfig) -> Line {
         .fix(help.unwrap_or_else(|| format!("`{}` as root writes a new one", command(site))))
 }
 
+/// Whether it was made from the file of `topology=` as that is now, as steps see it.
+fn is_current(node: &Node, site: &SiteConfig) -> bool {
+    let changed = |path: &Path| fs::metadata(node.host.path(path)).and_then(|meta| meta.modified()).ok();
+    site.topology.as_ref().is_none_or(|file| changed(&site.state.join(snapshot::FILE_NAME)) > changed(file))
+}
+
 /// How the snapshot of this site is written by hand.
 fn command(site: &SiteConfig) -> String {
     let mut command = "gpu-tune snapshot".to_owned();
     if site.state != SiteConfig::default().state {
         command += &format!(" --state {}", site.state.display());
+    }
+    if let Some(file) = &site.topology {
+        command += &format!(" --topology {}", file.display());
     }
     command
 }
@@ -57,6 +83,8 @@ fn unseen() -> Line {
     Line::skip(SUBJECT, "only root can see it")
 }
 
-fn is_denied(error: &TrustError) -> bool {
-    matches!(error, TrustError::Read { source, .. } if source.kind() == ErrorKind::PermissionDenied)
+/// Whether it is only kept from us, who are not root as steps are.
+pub(super) fn is_denied(error: &TrustError) -> bool {
+    let denied = matches!(error, TrustError::Read { source, .. } if source.kind() == ErrorKind::PermissionDenied);
+    denied && own_user() != 0
 }

@@ -1,6 +1,7 @@
 //! gpu-tune itself: is it installed, loaded on both sides, in the right place, with everything it needs?
 
 use super::Node;
+use super::described::Described;
 use super::kept;
 use super::line::{Line, State};
 use super::plugstack::{Entry, Plugstack};
@@ -17,7 +18,7 @@ use std::path::Path;
 pub(super) fn check(node: &Node) -> Vec<Line> {
     let mut lines = Vec::new();
     let entry = listed(node, &mut lines);
-    let site = entry.map_or_else(|| Some(SiteConfig::default()), |entry| words_of(entry, &mut lines));
+    lines.extend(entry.map(|entry| words_of(node, entry)));
     if let Some(entry) = entry {
         let without = match entry.required {
             true => "a user's srun fails",
@@ -28,15 +29,16 @@ pub(super) fn check(node: &Node) -> Vec<Line> {
     }
     lines.push(in_srun(node));
     lines.push(in_slurmd(node, entry));
-    match site {
-        Some(site) => {
+    match &node.site {
+        Ok(site) => {
             lines.push(file(node, "shim", &site.shim, "ranks that a user's launcher starts are not bound"));
             lines.push(command(node, &site.command));
-            lines.push(kept::check(node, &site));
-            lines.extend(profiles(node, &site));
+            lines.extend(node.described.as_ref().map(Described::check));
+            lines.push(kept::check(node, site));
+            lines.extend(profiles(node, site));
         }
         // The default places may not be those that the words name.
-        None => {
+        Err(_) => {
             let subjects = ["shim", "command", "snapshot", "profiles"];
             lines.extend(subjects.map(|subject| Line::skip(subject, "unknown: the words are not understood")));
         }
@@ -96,19 +98,12 @@ fn oddities(plugstack: &Plugstack) -> Vec<Line> {
     circle.chain(ignored).chain(twice).collect()
 }
 
-/// The words behind the plugin; with a wrong one the plugin stays out of the way, and nothing is known.
-fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> Option<SiteConfig> {
-    let args: Vec<&str> = entry.words.iter().map(String::as_str).collect();
-    match SiteConfig::parse(&args) {
-        Ok(site) => {
-            let text = if args.is_empty() { "none".to_owned() } else { args.join(" ") };
-            lines.push(Line::ok("words", text));
-            Some(site)
-        }
-        Err(error) => {
-            lines.push(Line::fail("words", chain(&error)).fix_if(error.help()));
-            None
-        }
+/// The words behind the plugin; with a wrong one the plugin stays out of the way.
+fn words_of(node: &Node, entry: &Entry) -> Line {
+    match &node.site {
+        Ok(_) if entry.words.is_empty() => Line::ok("words", "none"),
+        Ok(_) => Line::ok("words", entry.words.join(" ")),
+        Err(error) => Line::fail("words", chain(error)).fix_if(error.help()),
     }
 }
 
