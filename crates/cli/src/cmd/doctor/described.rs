@@ -1,7 +1,6 @@
 //! The file of `topology=` in plugstack.conf: steps know the machine from it, and nothing of the node where it cannot be used.
 
-use super::host::Host;
-use super::kept::is_denied;
+use super::host::{Host, is_denied};
 use super::line::Line;
 use crate::cmd::read_xml;
 use crate::words;

@@ -1,8 +1,9 @@
 //! The node's files and programs, below a root that tests replace by a described node.
 
-use crate::proc::Proc;
+use crate::proc::{Proc, own_user};
 use gpu_tune_engine::regular;
-use std::io::{self, Read as _};
+use gpu_tune_engine::trusted::TrustError;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -117,4 +118,10 @@ fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHandl
         }
         String::from_utf8_lossy(&bytes).into_owned()
     })
+}
+
+/// Whether it is only kept from us, who are not root as steps are.
+pub(super) fn is_denied(error: &TrustError) -> bool {
+    let denied = matches!(error, TrustError::Read { source, .. } if source.kind() == ErrorKind::PermissionDenied);
+    denied && own_user() != 0
 }

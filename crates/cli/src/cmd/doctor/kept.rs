@@ -1,15 +1,14 @@
 //! The snapshot that steps read: is it there, is it of this node as it is, and can one be kept at all?
 
 use super::Node;
+use super::host::is_denied;
 use super::line::Line;
-use crate::proc::own_user;
 use crate::words;
 use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
 use gpu_tune_engine::spec::SiteConfig;
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::trusted::{self, TrustError};
 use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 const SUBJECT: &str = "snapshot";
@@ -81,10 +80,4 @@ fn command(site: &SiteConfig) -> String {
 
 fn unseen() -> Line {
     Line::skip(SUBJECT, "only root can see it")
-}
-
-/// Whether it is only kept from us, who are not root as steps are.
-pub(super) fn is_denied(error: &TrustError) -> bool {
-    let denied = matches!(error, TrustError::Read { source, .. } if source.kind() == ErrorKind::PermissionDenied);
-    denied && own_user() != 0
 }

@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::described::Described;
+use super::host::is_denied;
 use super::kept;
 use super::line::{Line, State};
 use super::plugstack::{Entry, Plugstack};
@@ -131,7 +132,7 @@ fn command(node: &Node, path: &Path) -> Line {
     }
 }
 
-/// The line that tells why root itself does not use a file.
+/// The line that tells why root itself does not use a file. What is only kept from us is for [`closed`].
 fn refused(node: &Node, subject: &'static str, path: &Path) -> Option<Line> {
     match trusted::check(&node.host.path(path)) {
         Ok(()) => None,
@@ -139,6 +140,7 @@ fn refused(node: &Node, subject: &'static str, path: &Path) -> Option<Line> {
             let text = format!("{} is not there", path.display());
             Some(Line::fail(subject, text).fix("`make install`, or the package"))
         }
+        Err(error) if is_denied(&error) && barrier(node, path, READ).is_some() => None,
         Err(error) => Some(Line::fail(subject, chain(&error)).fix_if(error.help())),
     }
 }
@@ -189,15 +191,21 @@ const PASS: (u32, &str) = (0o001, "a+x");
 
 /// The line that tells why users cannot use a file that is there, if so, and what comes of it.
 fn closed(node: &Node, subject: &'static str, path: &Path, wanted: (u32, &'static str), without: &str) -> Option<Line> {
+    let (place, mode) = barrier(node, path, wanted)?;
+    let (file, place) = (path.display(), place.display());
+    Some(
+        Line::fail(subject, format!("{file} can be read by root only: {without}")).fix(format!("chmod {mode} {place}")),
+    )
+}
+
+/// What keeps users from a file, it or a directory on the way, and the mode that it lacks.
+fn barrier<'a>(node: &Node, path: &'a Path, wanted: (u32, &'static str)) -> Option<(&'a Path, &'static str)> {
     let lacks = |path: &Path, (bits, _): (u32, &str)| {
         fs::metadata(node.host.path(path)).is_ok_and(|meta| meta.mode() & bits != bits)
     };
     let way = path.ancestors().skip(1).map(|folder| (folder, PASS)).filter(|(folder, _)| *folder != Path::new(""));
     let (place, (_, mode)) = way.chain([(path, wanted)]).filter(|(path, wanted)| lacks(path, *wanted)).last()?;
-    let (file, place) = (path.display(), place.display());
-    Some(
-        Line::fail(subject, format!("{file} can be read by root only: {without}")).fix(format!("chmod {mode} {place}")),
-    )
+    Some((place, mode))
 }
 
 /// A plugin that slurmd accepted stays mapped, even after its file was replaced.
