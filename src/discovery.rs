@@ -45,7 +45,7 @@ pub(crate) fn machine(site: &SiteConfig, asked: bool) -> Result<Machine, Notice>
     if let Some(machine) = described.flatten() {
         return Ok(machine);
     }
-    let key = Key::of_this_host(Path::new("/")).described_by(site.topology.as_deref());
+    let key = Key::of_this_host(Path::new("/")).described_by(Path::new("/"), site.topology.as_deref());
     match snapshot::load(&site.state, &key) {
         Ok(machine) => return Ok(machine),
         Err(error) => log::info!("no usable snapshot in `{}`: {}", site.state.display(), chain(&error)),

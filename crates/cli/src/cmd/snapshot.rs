@@ -82,7 +82,7 @@ fn key(args: &Args) -> Result<Key, CliError> {
                 let help = error.help();
                 CliError::refused("cannot take the file for a description of this node", error).with_help(help)
             })?;
-            here.described_by(topology.as_deref())
+            here.described_by(Path::new("/"), topology.as_deref())
         }
     })
 }

@@ -1,9 +1,13 @@
 //! `gpu-tune doctor` on described nodes.
 
 use crate::common::{gpu_tune, pipe, scratch, told, topology};
+use gpu_tune_engine::machine::testing;
+use gpu_tune_engine::snapshot::{self, Key};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
 
 /// A described node: files below a root of its own.
 struct Node(PathBuf);
@@ -54,6 +58,12 @@ impl Node {
         fs::remove_file(self.0.join(path)).expect("the file was there");
     }
 
+    /// The report for the machine that the node's own files tell of.
+    fn report_of_itself(&self) -> String {
+        let root = self.0.to_string_lossy().into_owned();
+        told(&gpu_tune(&["doctor", "--root", &root])).replace(&root, "ROOT")
+    }
+
     /// The report for an 8-GPU machine; `None` where the collection of machines is absent.
     fn report(&self) -> Option<String> {
         let topology = topology("hgx-h100-8gpu.xml")?;
@@ -89,7 +99,7 @@ const fn fault(path: &'static str, text: Option<&'static str>, expect: [&'static
 }
 
 const STACK: &str = "etc/slurm/plugstack.conf";
-const FAULTS: [Fault; 24] = [
+const FAULTS: [Fault; 28] = [
     fault(STACK, Some(""), ["fail", "plugstack.conf", "does not list", "optional"]),
     fault(STACK, None, ["fail", "plugstack.conf", "is not there", "optional"]),
     fault(
@@ -120,7 +130,27 @@ const FAULTS: [Fault; 24] = [
     fault(
         STACK,
         Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h2000\n"),
-        ["fail", "words", "unknown profile `h2000`", "did you mean `h200`"],
+        ["fail", "words", " `default=`: unknown profile `h2000`", "did you mean `h200`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h200+roec\n"),
+        ["fail", "words", " `default=`: unknown profile `roec`", "did you mean `roce`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so fabric=roec\n"),
+        ["fail", "words", " `fabric=`: unknown profile `roec`", "did you mean `roce`"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so fabric=h100\n"),
+        ["warn", "words", " `fabric=` names `h100` as a layer, which is a whole profile", "name a layer"],
+    ),
+    fault(
+        STACK,
+        Some("optional /usr/local/lib/gpu-tune/gpu_tune.so default=h200+h100 fabric=ib\n"),
+        ["warn", "words", " `default=` names `h100` as a layer, which is a whole profile", "name a layer"],
     ),
     fault(
         STACK,
@@ -209,6 +239,14 @@ fn the_devices_of_another_machine_are_not_looked_for_on_this_node() {
     assert!(!report.contains("GPUDirect RDMA") && !report.contains("IMEX"), "{report}");
 }
 
+/// Whether this node has a GPU does not matter: an NVML that is named by its path should be there.
+#[test]
+fn what_was_odd_while_the_node_was_read_is_told_without_a_gpu_too() {
+    let root = scratch("doctor-odd").to_string_lossy().into_owned();
+    let report = told(&gpu_tune(&["doctor", "--nvml", "/nonexistent", "--root", &root]));
+    assert!(says(&report, "warn", "discovery", "NVML cannot be loaded: ", "`nvml=PATH` names another one"), "{report}");
+}
+
 #[test]
 fn each_fault_is_told_with_its_fix() {
     for (number, Fault { path, text, expect: [state, subject, said, fix] }) in FAULTS.iter().enumerate() {
@@ -221,6 +259,160 @@ fn each_fault_is_told_with_its_fix() {
         assert!(says(&report, state, subject, said, fix), "{path} {text:?}: {report}");
         assert_eq!(report.starts_with("exit 1\n"), *state == "fail", "{path}: {report}");
     }
+}
+
+#[test]
+fn nothing_is_guessed_behind_words_that_are_not_understood() {
+    let node = Node::ready("doctor-words");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so shim=/opt/shim.so command=/opt/gpu-tune stric\n");
+    node.remove("usr/local/lib/gpu-tune/libgpu_tune_preload.so");
+    let Some(report) = node.report() else { return };
+    assert!(says(&report, "fail", "words", "unknown word `stric`", "did you mean `strict`"), "{report}");
+    for subject in ["shim", "command", "snapshot", "profiles"] {
+        assert!(report.contains(&format!("skip  {subject:<16}  unknown: the words are not understood\n")), "{report}");
+    }
+    assert!(report.contains("\n1 failed, 0 to look at, "), "{report}");
+}
+
+#[test]
+fn a_place_where_no_snapshot_can_be_kept_is_a_fault() {
+    let line = "optional /usr/local/lib/gpu-tune/gpu_tune.so state=/opt/state\n";
+    let so = "steps find no snapshot and can keep none, so ranks are not bound";
+    for (place, mode, said, fix) in [
+        ("opt/state/x", 0o777, "opt/state` can be written by others (mode 0777)", "chmod go-w `"),
+        ("opt/state", 0o644, "opt/state` is not a directory", "`gpu-tune snapshot --state /opt/state` as root"),
+    ] {
+        let node = Node::ready("doctor-state");
+        node.write(STACK, line);
+        node.write(place, "");
+        fs::set_permissions(node.0.join("opt/state"), fs::Permissions::from_mode(mode)).expect("permissions");
+        let Some(report) = node.report() else { return };
+        assert!(says(&report, "fail", "snapshot", &format!("{said}: {so}"), fix), "{report}");
+        assert!(report.starts_with("exit 1\n"), "{report}");
+    }
+    let node = Node::ready("doctor-state-owner");
+    node.write(STACK, line);
+    node.write("opt/state/x", "");
+    if std::os::unix::fs::chown(node.0.join("opt/state"), Some(1234), None).is_ok() {
+        let Some(report) = node.report() else { return };
+        let said = format!("opt/state` belongs to user 1234, not to root: {so}");
+        assert!(says(&report, "fail", "snapshot", &said, "chown root `"), "{report}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_not_there_is_written_where_steps_look() {
+    let node = Node::ready("doctor-state-none");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so state=/opt/state\n");
+    let Some(report) = node.report() else { return };
+    let said = "no snapshot at `ROOT/opt/state/machine.snapshot`: the first step has to wait for one";
+    assert!(says(&report, "warn", "snapshot", said, "fix: `gpu-tune snapshot --state /opt/state` as root"), "{report}");
+}
+
+/// An 8-GPU machine as a snapshot that is of no node.
+fn described() -> String {
+    let mut machine = testing::hgx();
+    (0..).zip(&mut machine.gpus).for_each(|(minor, gpu)| gpu.minor = Some(minor));
+    snapshot::encode(&machine, &Key::default())
+}
+
+#[test]
+fn a_file_of_topology_that_steps_cannot_use_is_a_fault() {
+    let whole = described();
+    let snapshot = whole.get(..whole.len() - 10).expect("a snapshot");
+    let xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<topology version=\"2.0\">\n";
+    for (text, said, fix) in [
+        (None, "`ROOT/opt/node`: No such file or directory (os error 2)", "correct `topology=` in plugstack.conf"),
+        (Some(snapshot), "cannot replay `ROOT/opt/node`: the snapshot is damaged: it has ", "snapshot -o /opt/node`"),
+        (Some(xml), "ROOT/opt/node:", "`lstopo"),
+    ] {
+        let node = Node::ready("doctor-topology-bad");
+        node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+        node.write("opt/another", "");
+        if let Some(text) = text {
+            node.write("opt/node", text);
+        }
+        // An old file in the place of the snapshot is no comfort.
+        let key = Key::of_this_host(&node.0);
+        snapshot::store(&node.0.join("run/gpu-tune"), &testing::hgx(), &key).expect("a snapshot");
+        let report = node.report_of_itself();
+        assert!(says(&report, "fail", "topology", said, fix), "{report}");
+        let so = ": nothing is known of this node, ranks are not bound\n";
+        assert!(report.contains(so) && report.starts_with("exit 1\n"), "{report}");
+        for line in ["skip  snapshot        ", "skip  machine         ", "skip  adapters        "] {
+            assert!(report.contains(&format!("{line}  unknown without the ")), "{line}: {report}");
+        }
+        assert!(report.contains("\n1 failed, "), "{report}");
+    }
+}
+
+#[test]
+fn a_file_of_topology_that_others_can_write_is_a_fault() {
+    let node = Node::ready("doctor-topology-open");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+    node.write("opt/node", &described());
+    fs::set_permissions(node.0.join("opt/node"), fs::Permissions::from_mode(0o666)).expect("permissions");
+    let report = node.report_of_itself();
+    assert!(says(&report, "fail", "topology", "can be written by others (mode 0666)", "chmod go-w"), "{report}");
+}
+
+#[test]
+fn the_machine_is_that_of_topology_and_a_snapshot_there_needs_no_other() {
+    let node = Node::ready("doctor-topology-snapshot");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+    node.write("opt/node", &described());
+    node.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia0 Cores=56-111\n");
+    let report = node.report_of_itself();
+    assert!(says(&report, "ok", "topology", "/opt/node: 2 packages", ""), "{report}");
+    assert!(report.contains("skip  snapshot          not needed: steps read /opt/node itself\n"), "{report}");
+    let said = "cores 56-111 of /dev/nvidia0 (0000:10:00.0) are far from it";
+    assert!(says(&report, "fail", "gres.conf", said, "`Cores=0-55`"), "{report}");
+    assert!(report.contains("driver            550.54.15, 8 GPUs\n"), "{report}");
+    assert!(report.contains("\n1 failed, 0 to look at, "), "{report}");
+}
+
+#[test]
+fn the_machine_of_the_command_line_comes_before_that_of_topology() {
+    let Some(topology) = topology("turin-4gpu.xml") else { return };
+    let node = Node::ready("doctor-topology-both");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node\n");
+    node.write("opt/node", &described());
+    let root = node.0.to_string_lossy().into_owned();
+    let report = told(&gpu_tune(&["doctor", "--topology", &topology, "--root", &root]));
+    assert!(report.contains("driver            550.54.15, 4 GPUs\n"), "{report}");
+    assert!(says(&report, "ok", "topology", "/opt/node: 2 packages", ""), "{report}");
+}
+
+#[test]
+fn of_xml_in_topology_steps_want_a_snapshot_of_that_file() {
+    let Some(topology) = topology("hgx-h100-8gpu.xml") else { return };
+    let node = Node::ready("doctor-topology-xml");
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so topology=/opt/node.xml\n");
+    node.write("opt/node.xml", &fs::read_to_string(topology).expect("the file"));
+    let fix = "fix: `gpu-tune snapshot --topology /opt/node.xml` as root writes a new one";
+    let report = node.report_of_itself();
+    assert!(says(&report, "ok", "topology", "/opt/node.xml: ", ""), "{report}");
+    assert!(says(&report, "warn", "snapshot", "no snapshot at ", fix), "{report}");
+
+    let file = Some(Path::new("/opt/node.xml"));
+    let key = Key::of_this_host(&node.0).described_by(&node.0, file);
+    snapshot::store(&node.0.join("run/gpu-tune"), &testing::hgx(), &key).expect("a snapshot");
+    let report = node.report_of_itself();
+    assert!(report.contains("\nok    snapshot "), "{report}");
+    // Also to an older file: who copies one keeps its time.
+    let xml = fs::File::options().write(true).open(node.0.join("opt/node.xml")).expect("the file");
+    xml.set_modified(SystemTime::UNIX_EPOCH).expect("another time");
+    let report = node.report_of_itself();
+    assert!(
+        says(&report, "warn", "snapshot", "it was not made of the file of `topology=` as that is now", fix),
+        "{report}"
+    );
+    node.write(STACK, "optional /usr/local/lib/gpu-tune/gpu_tune.so\n");
+    let Some(report) = node.report() else { return };
+    assert!(
+        says(&report, "warn", "snapshot", "it describes the machine of a file, `/opt/node.xml ", "fix:"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -259,16 +451,39 @@ fn a_file_that_others_can_write_is_refused() {
 }
 
 #[test]
-fn files_that_users_cannot_read_are_told() {
-    let node = Node::ready("doctor-closed");
-    node.write("etc/gpu-tune/profiles.d/mine.toml", "inherits = \"h200\"\n");
-    let closed = ["etc/gpu-tune/profiles.d/mine.toml", "usr/local/lib/gpu-tune/gpu_tune.so"];
-    closed.iter().for_each(|file| {
-        fs::set_permissions(node.0.join(file), fs::Permissions::from_mode(0o600)).expect("permissions");
-    });
+fn files_that_users_cannot_read_are_told_with_what_comes_of_it() {
+    let plugin = "usr/local/lib/gpu-tune/gpu_tune.so";
+    let shim = "usr/local/lib/gpu-tune/libgpu_tune_preload.so";
+    let mine = "etc/gpu-tune/profiles.d/mine.toml";
+    let command = "usr/local/bin/gpu-tune";
+    for (path, mode, [state, subject, said, fix]) in [
+        (
+            plugin,
+            0o600,
+            ["fail", "plugin file", "by root only: a user's srun goes on without it, or fails at `--gpu-tune`", "a+r"],
+        ),
+        (shim, 0o600, ["fail", "shim", "by root only: ranks that a user's launcher starts are not bound", "a+r"]),
+        (mine, 0o600, ["fail", "profiles", "by root only: a user's srun cannot check or use what it has", "a+r"]),
+        (command, 0o700, ["warn", "command", "by root only: steps use it, users cannot", "a+rx"]),
+        (command, 0o644, ["fail", "command", "cannot be executed: steps get no snapshot from it", "a+rx"]),
+    ] {
+        let node = Node::ready("doctor-closed");
+        node.write(mine, "inherits = \"h200\"\n");
+        fs::set_permissions(node.0.join(path), fs::Permissions::from_mode(mode)).expect("permissions");
+        let Some(report) = node.report() else { return };
+        assert!(says(&report, state, subject, said, &format!("chmod {fix} /{path}")), "{path}: {report}");
+        assert_eq!(report.starts_with("exit 1\n"), state == "fail", "{path}: {report}");
+    }
+}
+
+#[test]
+fn a_required_plugin_that_users_cannot_read_stops_their_srun() {
+    let node = Node::ready("doctor-closed-required");
+    node.write(STACK, "required /usr/local/lib/gpu-tune/gpu_tune.so\n");
+    let plugin = node.0.join("usr/local/lib/gpu-tune/gpu_tune.so");
+    fs::set_permissions(plugin, fs::Permissions::from_mode(0o600)).expect("permissions");
     let Some(report) = node.report() else { return };
-    assert!(says(&report, "fail", "profiles", "mine.toml can be read by root only", "chmod a+r"), "{report}");
-    assert!(says(&report, "fail", "plugin file", "can be read by root only", "chmod a+r"), "{report}");
+    assert!(says(&report, "fail", "plugin file", "by root only: a user's srun fails", "chmod a+r"), "{report}");
 }
 
 #[test]
@@ -277,7 +492,7 @@ fn plugstack_files_that_users_cannot_read_are_told() {
         let node = Node::ready("doctor-closed-stack");
         fs::set_permissions(node.0.join(path), fs::Permissions::from_mode(0o700)).expect("permissions");
         let Some(report) = node.report() else { return };
-        let said = "plugstack.conf.d/10-pyxis.conf can be read by root only";
+        let said = "plugstack.conf.d/10-pyxis.conf can be read by root only: a user's srun fails";
         assert!(says(&report, "fail", "plugstack.conf", said, &format!("chmod {mode} /{path}")), "{report}");
     }
 }
@@ -316,6 +531,30 @@ fn a_configuration_that_a_user_could_have_named_is_not_used() {
         assert!(report.contains(&format!("ok    slurm.conf        {file}\n")), "{report}");
         assert_eq!(report.contains("no slurmd runs here"), user.starts_with("1234"), "{report}");
     }
+}
+
+/// Neither what a default place has nor what srun would find by itself is the answer.
+#[test]
+fn a_slurm_conf_that_is_named_and_cannot_be_read_is_a_fault_and_no_other_is_looked_at() {
+    let Some(topology) = topology("hgx-h100-8gpu.xml") else { return };
+    let node = Node::ready("doctor-named-conf");
+    let root = node.0.to_string_lossy().into_owned();
+    let report =
+        told(&gpu_tune(&["doctor", "--topology", &topology, "--root", &root, "--slurm-conf", "/etc/none.conf"]));
+    let said = "cannot read `/etc/none.conf`: No such file or directory (os error 2)";
+    assert!(says(&report, "fail", "slurm.conf", said, "name one with `--slurm-conf`"), "{report}");
+    for line in
+        ["skip  plugstack.conf    unknown", "skip  loaded by srun    unknown", "skip  gres.conf         unknown"]
+    {
+        assert!(report.contains(&format!("{line} without slurm.conf\n")), "{line}: {report}");
+    }
+    assert!(report.starts_with("exit 1\n") && !report.contains("TaskPlugin"), "{report}");
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpu-tune"));
+    command.args(["doctor", "--topology", &topology]).env("SLURM_CONF", "none.conf");
+    let from_env = command.output().expect("the program starts");
+    let said = "none.conf`: No such file or directory (os error 2)";
+    assert!(says(&told(&from_env), "fail", "slurm.conf", said, "correct SLURM_CONF"), "{}", told(&from_env));
 }
 
 #[test]

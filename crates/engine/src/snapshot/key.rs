@@ -48,11 +48,11 @@ impl Key {
         }
     }
 
-    /// The same for a machine that a file describes (`topology=`), as the file is now.
+    /// The same for a machine that a file describes (`topology=`), as the file is now below `root`.
     #[must_use]
-    pub fn described_by(self, file: Option<&Path>) -> Self {
+    pub fn described_by(self, root: &Path, file: Option<&Path>) -> Self {
         let stamp = |file: &Path| {
-            let meta = fs::metadata(file).ok();
+            let meta = fs::metadata(root.join(file.strip_prefix("/").unwrap_or(file))).ok();
             let (size, seconds, nanoseconds) =
                 meta.map_or((0, 0, 0), |meta| (meta.len(), meta.mtime(), meta.mtime_nsec()));
             format!("{} {size} {seconds}.{nanoseconds:09}", file.display())
@@ -192,7 +192,7 @@ mod tests {
     fn a_machine_of_a_file_is_that_files_as_it_is_now() {
         let dir = TempDir::new("key-file");
         let (one, other) = (dir.write("one.xml", "1"), dir.write("other.xml", "1"));
-        let described = |file: Option<&Path>| Key::default().described_by(file);
+        let described = |file: Option<&Path>| Key::default().described_by(Path::new("/"), file);
         let of_one = described(Some(&one));
         assert_eq!(of_one.difference(&described(Some(&one))), None);
         let differs = Some("it was not made of the file of `topology=` as that is now".to_owned());

@@ -11,16 +11,19 @@ use gpu_tune_engine::profile::Catalog;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+const ADAPTERS: &str = "adapters";
+
 /// Everything about the network.
 pub(super) fn check(node: &Node) -> Vec<Line> {
-    let nics = node.machine().map(|machine| machine.nics.as_slice()).unwrap_or_default();
-    let mut lines = vec![adapters(nics), addresses(node)];
+    let adapters = node.machine().map(|machine| adapters(&machine.nics));
+    let mut lines = vec![adapters.unwrap_or_else(|| Line::skip(ADAPTERS, "unknown without the machine"))];
+    lines.push(addresses(node));
     lines.extend(nccl_conf(node));
     lines
 }
 
 fn adapters(nics: &[Nic]) -> Line {
-    let subject = "adapters";
+    let subject = ADAPTERS;
     // Not every file tells of ports.
     let known: Vec<&Nic> = nics.iter().filter(|nic| !nic.ports.is_empty()).collect();
     let down: Vec<&str> = known.iter().filter(|nic| !nic.active()).map(|nic| nic.name.as_str()).collect();

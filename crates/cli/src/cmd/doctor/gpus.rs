@@ -12,15 +12,17 @@ pub(super) const ANOTHER: &str = "the machine comes from a file";
 pub(super) fn check(node: &Node) -> Vec<Line> {
     let (machine, notices) = match &node.machine {
         Ok(found) => found,
-        Err(reason) => return vec![Line::fail("machine", reason).fix("`gpu-tune topo` shows the same")],
+        Err(line) => return vec![line.clone()],
     };
     let nvidia = machine.gpus.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).count();
-    if nvidia == 0 {
-        return vec![Line::skip("driver", "no NVIDIA GPU is on this node")];
-    }
-    let odd = notices.iter().map(|notice| Line::warn("discovery", &notice.message));
-    if node.is_another() {
-        return std::iter::once(Line::skip("driver", ANOTHER)).chain(odd).collect();
+    let odd = notices.iter().map(|notice| Line::warn("discovery", &notice.message).fix_if(notice.help.clone()));
+    // What was odd may be why there is no GPU.
+    let skipped = match nvidia {
+        0 => Some("no NVIDIA GPU is on this node"),
+        _ => node.is_another().then_some(ANOTHER),
+    };
+    if let Some(why) = skipped {
+        return std::iter::once(Line::skip("driver", why)).chain(odd).collect();
     }
     let mut lines = vec![driver(node, nvidia)];
     lines.extend(odd);

@@ -22,7 +22,7 @@ struct Gres {
 
 /// One line for each GPU that Slurm has wrong, or a single one that all is fine.
 pub(super) fn check(node: &Node) -> Vec<Line> {
-    let Some(conf) = &node.slurm else { return vec![Line::skip(SUBJECT, "unknown without slurm.conf")] };
+    let Ok(conf) = &node.slurm else { return vec![Line::skip(SUBJECT, "unknown without slurm.conf")] };
     let path = conf.beside("gres.conf");
     let Some(text) = node.host.read(&path) else {
         return vec![Line::skip(SUBJECT, format!("{} is not there", path.display()))];

@@ -1,8 +1,9 @@
 //! The node's files and programs, below a root that tests replace by a described node.
 
-use crate::proc::Proc;
+use crate::proc::{Proc, own_user};
 use gpu_tune_engine::regular;
-use std::io::Read as _;
+use gpu_tune_engine::trusted::TrustError;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -51,9 +52,14 @@ impl Host {
 
     /// A file's text; `None` when it is not there, not readable, or a pipe, where a reader would wait.
     pub(super) fn read(&self, path: impl AsRef<Path>) -> Option<String> {
+        self.try_read(path).ok()
+    }
+
+    /// The same, with the reason where there is none.
+    pub(super) fn try_read(&self, path: impl AsRef<Path>) -> io::Result<String> {
         let mut bytes = Vec::new();
-        regular::open(&self.path(path)).ok()?.read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        regular::open(&self.path(path))?.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     pub(super) fn exists(&self, path: impl AsRef<Path>) -> bool {
@@ -112,4 +118,9 @@ fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHandl
         }
         String::from_utf8_lossy(&bytes).into_owned()
     })
+}
+
+/// Whether it is only kept from us, who are not root as steps are.
+pub(super) fn is_denied(error: &TrustError) -> bool {
+    error.is_denied() && own_user() != 0
 }

@@ -9,15 +9,18 @@
 //! - network: adapters that are down, the RoCE v2 address table, /etc/nccl.conf against the profiles;
 //! - kernel: locked memory, automatic NUMA balancing, transparent huge pages.
 //!
-//! With `--topology` the machine is that of a file, and what only the node itself could tell of its devices is skipped.
+//! Where `topology=` in plugstack.conf names a file, the machine is read from it, as steps do. With `--topology` the machine is
+//! that of another file, and what only the node itself could tell of its devices is skipped.
 //!
 //! Nothing is changed. What cannot be seen is skipped with the reason; as root more can be seen. The exit status is 1 when
 //! a line says `fail`; `warn` alone is 0.
 
+mod described;
 mod fabric;
 mod gpus;
 mod gres;
 mod host;
+mod kept;
 mod kernel;
 mod line;
 mod plugin;
@@ -27,10 +30,12 @@ mod slurm;
 use crate::source::Source;
 use crate::style::Style;
 use crate::{CliError, output};
+use described::Described;
+use gpu_tune_engine::spec::{SiteConfig, SpecError};
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::{Machine, Notice};
 use host::Host;
-use line::State;
+use line::{Line, State};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -54,12 +59,18 @@ pub struct Args {
 #[derive(Debug)]
 struct Node {
     host: Host,
-    /// The machine, and what was odd while it was read; `None` with the reason when it could not be read.
-    machine: Result<(Machine, Vec<Notice>), String>,
-    slurm: Option<slurm::Conf>,
+    /// The machine, and what was odd while it was read; without one the line that tells why.
+    machine: Result<(Machine, Vec<Notice>), Line>,
+    slurm: Result<slurm::Conf, slurm::Absent>,
     plugstack: plugstack::Plugstack,
+    /// The words behind the plugin, the defaults without its line.
+    site: Result<SiteConfig, SpecError>,
+    /// What `topology=` among them names.
+    described: Option<Described>,
     /// The machine comes from a file.
     replayed: bool,
+    /// From that of `--topology`, which may be of any machine; that of `topology=` is of this one.
+    other: bool,
 }
 
 impl Node {
@@ -69,7 +80,7 @@ impl Node {
 
     /// Whether the machine is another than the one whose files are looked at.
     fn is_another(&self) -> bool {
-        self.replayed && self.host.root() == Path::new("/")
+        self.other && self.host.root() == Path::new("/")
     }
 }
 
@@ -94,11 +105,20 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn node(args: &Args) -> Node {
     let host = Host::at(&args.root);
     let slurm = slurm::Conf::find(&host, args.slurm_conf.as_deref());
-    Node {
-        plugstack: plugstack::Plugstack::read(&host, slurm.as_ref()),
-        machine: args.source.read().map_err(|error| chain(&error)),
-        replayed: args.source.topology.is_some(),
-        slurm,
-        host,
-    }
+    let plugstack = plugstack::Plugstack::read(&host, slurm.as_ref().ok());
+    let site = plugstack.site();
+    let file = site.as_ref().ok().and_then(|site| site.topology.as_deref());
+    let described = file.map(|file| Described::read(&host, file));
+    let other = args.source.topology.is_some();
+    let machine = match &described {
+        Some(described) if !other => {
+            let unknown = |_| Line::skip("machine", "unknown without the file of `topology=`");
+            described.machine.clone().map_err(unknown)
+        }
+        Some(_) | None => {
+            let unread = |error| Line::fail("machine", chain(&error)).fix("`gpu-tune topo` shows the same");
+            args.source.read().map_err(unread)
+        }
+    };
+    Node { replayed: other || described.is_some(), other, host, machine, slurm, plugstack, site, described }
 }

@@ -1,12 +1,14 @@
 //! gpu-tune itself: is it installed, loaded on both sides, in the right place, with everything it needs?
 
 use super::Node;
-use super::line::Line;
+use super::described::Described;
+use super::host::is_denied;
+use super::kept;
+use super::line::{Line, State};
 use super::plugstack::{Entry, Plugstack};
-use crate::words;
+use super::slurm::Absent;
 use gpu_tune_engine::profile::{Catalog, Kind};
-use gpu_tune_engine::snapshot::{self, Key};
-use gpu_tune_engine::spec::{SiteConfig, Spec};
+use gpu_tune_engine::spec::{Choice, SiteConfig};
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::trusted;
 use std::fs;
@@ -17,17 +19,31 @@ use std::path::Path;
 pub(super) fn check(node: &Node) -> Vec<Line> {
     let mut lines = Vec::new();
     let entry = listed(node, &mut lines);
-    let site = entry.map_or_else(SiteConfig::default, |entry| words_of(entry, &mut lines));
+    lines.extend(entry.map(|entry| words_of(node, entry)));
     if let Some(entry) = entry {
-        lines.push(file(node, "plugin file", &entry.plugin));
+        let without = match entry.required {
+            true => "a user's srun fails",
+            false => "a user's srun goes on without it, or fails at `--gpu-tune`",
+        };
+        lines.push(file(node, "plugin file", &entry.plugin, without));
         lines.push(order(node));
     }
     lines.push(in_srun(node));
     lines.push(in_slurmd(node, entry));
-    lines.push(file(node, "shim", &site.shim));
-    lines.push(file(node, "command", &site.command));
-    lines.push(kept(node, &site));
-    lines.extend(profiles(node, &site));
+    match &node.site {
+        Ok(site) => {
+            lines.push(file(node, "shim", &site.shim, "ranks that a user's launcher starts are not bound"));
+            lines.push(command(node, &site.command));
+            lines.extend(node.described.as_ref().map(Described::check));
+            lines.push(kept::check(node, site));
+            lines.extend(profiles(node, site));
+        }
+        // The default places may not be those that the words name.
+        Err(_) => {
+            let subjects = ["shim", "command", "snapshot", "profiles"];
+            lines.extend(subjects.map(|subject| Line::skip(subject, "unknown: the words are not understood")));
+        }
+    }
     lines
 }
 
@@ -51,7 +67,9 @@ fn listed<'a>(node: &'a Node, lines: &mut Vec<Line>) -> Option<&'a Entry> {
         Some((_, entry)) => Line::ok(subject, format!("{} lists gpu_tune.so", entry.place)),
     });
     lines.extend(oddities(&node.plugstack));
-    lines.extend(node.plugstack.files.iter().filter_map(|file| closed(node, subject, file, READ)));
+    lines.extend(
+        node.plugstack.files.iter().filter_map(|file| closed(node, subject, file, READ, "a user's srun fails")),
+    );
     ours.map(|(_, entry)| entry)
 }
 
@@ -82,29 +100,48 @@ fn oddities(plugstack: &Plugstack) -> Vec<Line> {
 }
 
 /// The words behind the plugin; with a wrong one the plugin stays out of the way.
-fn words_of(entry: &Entry, lines: &mut Vec<Line>) -> SiteConfig {
-    let args: Vec<&str> = entry.words.iter().map(String::as_str).collect();
-    match SiteConfig::parse(&args) {
-        Ok(site) => {
-            let text = if args.is_empty() { "none".to_owned() } else { args.join(" ") };
-            lines.push(Line::ok("words", text));
-            site
-        }
-        Err(error) => {
-            lines.push(Line::fail("words", chain(&error)).fix_if(error.help()));
-            SiteConfig::default()
-        }
+fn words_of(node: &Node, entry: &Entry) -> Line {
+    match &node.site {
+        Ok(_) if entry.words.is_empty() => Line::ok("words", "none"),
+        Ok(_) => Line::ok("words", entry.words.join(" ")),
+        Err(error) => Line::fail("words", chain(error)).fix_if(error.help()),
     }
 }
 
-/// A file that only root may have written, and everybody can read: srun and the tasks are the user's.
-fn file(node: &Node, subject: &'static str, path: &Path) -> Line {
+/// A file that only root may have written, and everybody can read: srun and the tasks are the user's. `without` is what
+/// comes of it if they cannot.
+fn file(node: &Node, subject: &'static str, path: &Path, without: &str) -> Line {
+    let closed = || closed(node, subject, path, READ, without);
+    refused(node, subject, path).or_else(closed).unwrap_or_else(|| Line::ok(subject, path.display().to_string()))
+}
+
+/// The command: slurmd and slurmstepd start it as root, users only to look at something.
+fn command(node: &Node, path: &Path) -> Line {
+    let subject = "command";
+    if let Some(line) = refused(node, subject, path) {
+        return line;
+    }
+    let shown = path.display();
+    if fs::metadata(node.host.path(path)).is_ok_and(|meta| meta.mode() & 0o111 == 0) {
+        let text = format!("{shown} cannot be executed: steps get no snapshot from it");
+        return Line::fail(subject, text).fix(format!("chmod a+rx {shown}"));
+    }
+    match closed(node, subject, path, LIST, "steps use it, users cannot") {
+        Some(line) => Line { state: State::Warn, ..line },
+        None => Line::ok(subject, shown.to_string()),
+    }
+}
+
+/// The line that tells why root itself does not use a file. What is only kept from us is for [`closed`].
+fn refused(node: &Node, subject: &'static str, path: &Path) -> Option<Line> {
     match trusted::check(&node.host.path(path)) {
-        Ok(()) => closed(node, subject, path, READ).unwrap_or_else(|| Line::ok(subject, path.display().to_string())),
+        Ok(()) => None,
         Err(error) if error.is_missing() => {
-            Line::fail(subject, format!("{} is not there", path.display())).fix("`make install`, or the package")
+            let text = format!("{} is not there", path.display());
+            Some(Line::fail(subject, text).fix("`make install`, or the package"))
         }
-        Err(error) => Line::fail(subject, chain(&error)).fix_if(error.help()),
+        Err(error) if is_denied(&error) && barrier(node, path, READ).is_some() => None,
+        Err(error) => Some(Line::fail(subject, chain(&error)).fix_if(error.help())),
     }
 }
 
@@ -123,7 +160,10 @@ fn order(node: &Node) -> Line {
 /// srun prints a plugin's options only if it accepted the plugin, so this shows that stamp and libraries are right.
 fn in_srun(node: &Node) -> Line {
     let subject = "loaded by srun";
-    let conf = node.slurm.as_ref().map(|conf| node.host.path(&conf.path));
+    if matches!(node.slurm, Err(Absent::Unreadable { .. })) {
+        return Line::skip(subject, "unknown without slurm.conf");
+    }
+    let conf = node.slurm.as_ref().ok().map(|conf| node.host.path(&conf.path));
     let Some(help) = node.host.run("srun", &["--help"], conf.as_deref()) else {
         return Line::skip(subject, "srun is not installed here, or does not answer");
     };
@@ -143,23 +183,29 @@ fn in_srun(node: &Node) -> Line {
         .fix("the same plugstack.conf line and file on this node; `srun -v` tells why Slurm refuses a plugin")
 }
 
-/// What users need, as chmod(1) writes it: of a file, of a directory that they list, and of every directory on the way.
+/// What users need, as chmod(1) writes it: of a file, of a directory that they list or a program, and of every directory on
+/// the way.
 const READ: (u32, &str) = (0o004, "a+r");
 const LIST: (u32, &str) = (0o005, "a+rx");
 const PASS: (u32, &str) = (0o001, "a+x");
 
-/// The line that tells why users cannot use a file that is there, if so.
-fn closed(node: &Node, subject: &'static str, path: &Path, wanted: (u32, &'static str)) -> Option<Line> {
+/// The line that tells why users cannot use a file that is there, if so, and what comes of it.
+fn closed(node: &Node, subject: &'static str, path: &Path, wanted: (u32, &'static str), without: &str) -> Option<Line> {
+    let (place, mode) = barrier(node, path, wanted)?;
+    let (file, place) = (path.display(), place.display());
+    Some(
+        Line::fail(subject, format!("{file} can be read by root only: {without}")).fix(format!("chmod {mode} {place}")),
+    )
+}
+
+/// What keeps users from a file, it or a directory on the way, and the mode that it lacks.
+fn barrier<'a>(node: &Node, path: &'a Path, wanted: (u32, &'static str)) -> Option<(&'a Path, &'static str)> {
     let lacks = |path: &Path, (bits, _): (u32, &str)| {
         fs::metadata(node.host.path(path)).is_ok_and(|meta| meta.mode() & bits != bits)
     };
     let way = path.ancestors().skip(1).map(|folder| (folder, PASS)).filter(|(folder, _)| *folder != Path::new(""));
     let (place, (_, mode)) = way.chain([(path, wanted)]).filter(|(path, wanted)| lacks(path, *wanted)).last()?;
-    let (file, place) = (path.display(), place.display());
-    Some(
-        Line::fail(subject, format!("{file} can be read by root only: a user's srun fails"))
-            .fix(format!("chmod {mode} {place}")),
-    )
+    Some((place, mode))
 }
 
 /// A plugin that slurmd accepted stays mapped, even after its file was replaced.
@@ -184,17 +230,6 @@ fn in_slurmd(node: &Node, entry: Option<&Entry>) -> Line {
             Line::warn(subject, format!("slurmd ({pid}) has {path}, which plugstack.conf does not name")).fix(restart)
         }
         Some(_) => Line::ok(subject, format!("slurmd ({pid}) has it")),
-    }
-}
-
-/// The snapshot that steps read.
-fn kept(node: &Node, site: &SiteConfig) -> Line {
-    let subject = "snapshot";
-    let key = Key::of_this_host(node.host.root()).described_by(site.topology.as_deref());
-    match snapshot::load(&node.host.path(&site.state), &key) {
-        Ok(machine) => Line::ok(subject, words::summary(&machine)),
-        Err(error) => Line::warn(subject, format!("{}: the first step has to wait for one", chain(&error)))
-            .fix(error.help().unwrap_or_else(|| "`gpu-tune snapshot` as root".to_owned())),
     }
 }
 
@@ -227,23 +262,39 @@ fn unreadable(node: &Node, dir: &Path) -> Vec<Line> {
     let mut files: Vec<_> = names.map(|name| dir.join(name)).collect();
     files.retain(|path| path.extension().is_some_and(|end| end == "toml"));
     files.sort();
-    match closed(node, subject, dir, LIST) {
+    let closed = |path, wanted| closed(node, subject, path, wanted, "a user's srun cannot check or use what it has");
+    match closed(dir, LIST) {
         Some(line) => vec![line],
-        None => files.iter().filter_map(|path| closed(node, subject, path, READ)).collect(),
+        None => files.iter().filter_map(|path| closed(path, READ)).collect(),
     }
 }
 
-/// Profiles that plugstack.conf names and that there are not.
+/// Profiles that plugstack.conf names and that cannot be used, or not for what they are named for, each with its word.
 fn named(catalog: &Catalog, site: &SiteConfig) -> Vec<Line> {
     let subject = "words";
-    let check = |spec: &Spec| catalog.check(spec, site).err();
-    let layer = site.fabric.as_deref().map(Spec::named);
-    let wrong = site.default.iter().chain(&layer).filter_map(check);
-    let mut lines: Vec<Line> = wrong.map(|error| Line::fail(subject, chain(&error)).fix_if(error.help())).collect();
-    lines.dedup_by(|a, b| a.text == b.text);
+    let default = site.default.as_ref();
+    let profile = default.and_then(|spec| match &spec.profile {
+        Choice::Named(name) => Some(name),
+        Choice::Auto | Choice::Off | Choice::List => None,
+    });
+    let layers = default.into_iter().flat_map(|spec| &spec.layers).map(|name| ("default", name));
+    let layers: Vec<(&str, &String)> = layers.chain(site.fabric.iter().map(|name| ("fabric", name))).collect();
+    let all = profile.map(|name| ("default", name)).into_iter().chain(layers.iter().copied());
+    let unusable = |(word, name): (&str, &String)| {
+        let error = catalog.lineage(name).err()?;
+        Some(Line::fail(subject, format!("`{word}=`: {}", chain(&error))).fix_if(error.help()))
+    };
+    let whole = |(word, name): &(&str, &String)| {
+        catalog.profile(name).ok().filter(|profile| !profile.layer)?;
+        let text = format!("`{word}=` names `{name}` as a layer, which is a whole profile: all its values go on top");
+        Some(
+            Line::warn(subject, text)
+                .fix("name a layer (`gpu-tune profile list`), or write `layer = true` in its file"),
+        )
+    };
     let allowed = site.allow.iter().flatten().filter(|name| *name != "auto" && catalog.get(name).is_none());
-    lines.extend(allowed.map(|name| {
+    let absent = allowed.map(|name| {
         Line::warn(subject, format!("`allow=` names `{name}`, which there is not")).fix("`gpu-tune profile list`")
-    }));
-    lines
+    });
+    all.filter_map(unusable).chain(layers.iter().filter_map(whole)).chain(absent).collect()
 }

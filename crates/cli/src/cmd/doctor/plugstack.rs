@@ -7,6 +7,7 @@
 use super::host::Host;
 use super::slurm::Conf;
 use glob::{MatchOptions, Pattern, glob_with};
+use gpu_tune_engine::spec::{SiteConfig, SpecError};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +60,12 @@ impl Plugstack {
     /// Our own place in the order: the first, where there are several.
     pub(super) fn ours(&self) -> Option<(usize, &Entry)> {
         self.entries.iter().enumerate().find(|(_, entry)| entry.is("gpu_tune.so"))
+    }
+
+    /// Our words, those of the first of our lines; the defaults without one.
+    pub(super) fn site(&self) -> Result<SiteConfig, SpecError> {
+        let words = self.ours().map(|(_, entry)| entry.words.as_slice()).unwrap_or_default();
+        SiteConfig::parse(&words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// All lines that name us.

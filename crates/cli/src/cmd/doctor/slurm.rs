@@ -4,8 +4,8 @@ use super::Node;
 use super::host::Host;
 use super::line::Line;
 use gpu_tune_engine::trusted;
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, io};
 
 /// Where slurm.conf is when nobody says: distributions, SchedMD's default, and the caches of configless nodes.
 const PLACES: [&str; 5] = [
@@ -24,15 +24,39 @@ pub(super) struct Conf {
     text: String,
 }
 
+/// Why there is no slurm.conf to look at.
+#[derive(Debug)]
+pub(super) enum Absent {
+    /// It is in none of the places.
+    NotFound,
+    /// Somebody named one that cannot be read: another would not be the one that he meant.
+    Unreadable { path: PathBuf, why: io::Error, fix: &'static str },
+}
+
 impl Conf {
-    /// Finds and reads it.
-    pub(super) fn find(host: &Host, named: Option<&Path>) -> Option<Self> {
-        let from_env = || env::var_os("SLURM_CONF").map(PathBuf::from).filter(|_| host.root() == Path::new("/"));
-        let named = named.map(Path::to_owned).or_else(from_env).or_else(|| of_slurmd(host));
-        let places = named.into_iter().chain(PLACES.iter().map(PathBuf::from));
-        places
-            .into_iter()
-            .find_map(|path| Some(Self { text: with_includes(host, &path, &mut FILES_MAX.clone())?, path }))
+    /// Finds and reads it: the one that is named, by `--slurm-conf` or else by SLURM_CONF, and no other; where none is, that
+    /// of slurmd or the first there is in the usual places.
+    pub(super) fn find(host: &Host, named: Option<&Path>) -> Result<Self, Absent> {
+        let here = host.root() == Path::new("/");
+        let from_env = || env::var_os("SLURM_CONF").map(PathBuf::from).filter(|_| here);
+        let (path, fix) = match (named, from_env()) {
+            (Some(path), _) => (path.to_owned(), "name one with `--slurm-conf` that is there and can be read"),
+            (None, Some(path)) => (path, "correct SLURM_CONF in the environment, or unset it"),
+            (None, None) => return Self::usual(host).ok_or(Absent::NotFound),
+        };
+        // A person names it from where he stands.
+        let path = std::path::absolute(&path).ok().filter(|_| here).unwrap_or(path);
+        Self::read(host, &path).map_err(|why| Absent::Unreadable { path, why, fix })
+    }
+
+    fn usual(host: &Host) -> Option<Self> {
+        let places = of_slurmd(host).into_iter().chain(PLACES.iter().map(PathBuf::from));
+        places.into_iter().find_map(|path| Self::read(host, &path).ok())
+    }
+
+    fn read(host: &Host, path: &Path) -> io::Result<Self> {
+        let text = host.try_read(path)?;
+        Ok(Self { text: with_includes(host, path, &text, &mut FILES_MAX.clone()), path: path.to_owned() })
     }
 
     /// A parameter's value; names are case-insensitive, the last one counts.
@@ -58,20 +82,22 @@ fn of_slurmd(host: &Host) -> Option<PathBuf> {
 const FILES_MAX: usize = 100;
 
 /// The text with that of the files it includes, each named from the directory of the one it stands in (tried with 22.05).
-fn with_includes(host: &Host, path: &Path, left: &mut usize) -> Option<String> {
-    *left = left.checked_sub(1)?;
+fn with_includes(host: &Host, path: &Path, own: &str, left: &mut usize) -> String {
     let mut text = String::new();
-    for line in host.read(path)?.lines() {
+    for line in own.lines() {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
             (Some(word), Some(file)) if word.eq_ignore_ascii_case("include") => {
-                text += &with_includes(host, &path.with_file_name(file), left).unwrap_or_default();
+                let path = path.with_file_name(file);
+                *left = left.saturating_sub(1);
+                let included = host.read(&path).filter(|_| *left > 0);
+                text += &included.map(|own| with_includes(host, &path, &own, left)).unwrap_or_default();
             }
             _ => text += line,
         }
         text.push('\n');
     }
-    Some(text)
+    text
 }
 
 /// The value of `NAME=value` in a file of Slurm's form.
@@ -82,8 +108,14 @@ pub(super) fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 /// Everything about slurm.conf and cgroup.conf.
 pub(super) fn check(node: &Node) -> Vec<Line> {
-    let Some(conf) = &node.slurm else {
-        return vec![Line::skip("slurm.conf", "no slurm.conf is found; `--slurm-conf` names one")];
+    let conf = match &node.slurm {
+        Ok(conf) => conf,
+        Err(Absent::NotFound) => {
+            return vec![Line::skip("slurm.conf", "no slurm.conf is found; `--slurm-conf` names one")];
+        }
+        Err(Absent::Unreadable { path, why, fix }) => {
+            return vec![Line::fail("slurm.conf", format!("cannot read `{}`: {why}", path.display())).fix(*fix)];
+        }
     };
     let cgroup = node.host.read(conf.beside("cgroup.conf"));
     vec![
