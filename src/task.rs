@@ -101,7 +101,9 @@ impl<'a> Task<'a> {
             self.step.environment.set(self.handle, self.step, &plan, standing, &mut self.notices);
         }
         let refused = record.outcome.notices(&format!("task {}", self.local_id), &plan.share);
-        end_if_strict(self.step, refused.first());
+        let unbound = |notice: &&Notice| matches!(notice.code, Code::OneCpu | Code::NoMachine | Code::NoShim);
+        let nothing = layout.notices.iter().chain(&self.notices).find(unbound);
+        end_if_strict(self.step, refused.first().or(nothing));
         (record, layout)
     }
 

@@ -115,6 +115,31 @@ fn strict_ends_the_tasks_with_the_reason_and_the_node_stays_up() {
 }
 
 #[test]
+fn strict_ends_what_would_run_unbound_or_with_another_profile() {
+    let Some(mut cluster) = Cluster::start(Setup::default().words("strict")) else { return };
+    let ended = |cluster: &Cluster, words: &[&str], why: &str| {
+        let words = [words, &["--gpu-tune=h200", "echo", "started"]].concat();
+        let out = cluster.run("srun", &words, &[]);
+        assert_eq!((out.code, out.stdout.as_str()), (1, ""), "{out:#?}");
+        assert!(out.stderr.contains(&format!("error: gpu-tune: {why}")), "{}", out.stderr);
+        assert!(!out.stderr.contains("goes on without"), "{}", out.stderr);
+    };
+    let launcher = ["-n1", "-c2", "--gpus=2"];
+    cluster.run("srun", &[&launcher[..], &["--gpu-tune=h200", "true"]].concat(), &[]).fine();
+    ended(&cluster, &["-n1", "-c1", "--gpus=2"], "2 ranks have a single CPU");
+    std::fs::remove_file(cluster.place.outside("lib/libgpu_tune_preload.so")).unwrap();
+    ended(&cluster, &launcher, "the ranks of launchers are not bound: ");
+    cluster.plugins(|setup| setup.words = Some("strict fabric=roec".to_owned()));
+    ended(&cluster, &launcher, "`fabric=` in plugstack.conf: unknown profile `roec`");
+    cluster.plugins(|setup| setup.words = Some("strict".to_owned()));
+    let dir = cluster.place.outside("etc/profiles.d");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    ended(&cluster, &["-n1", "-c1", "--gpus=1"], "`");
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    cluster.check_alive();
+}
+
+#[test]
 fn a_profile_that_others_could_have_written_is_not_used() {
     let Some(cluster) = Cluster::start(Setup::default()) else { return };
     let file = cluster

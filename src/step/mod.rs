@@ -24,7 +24,7 @@ use gpu_tune_engine::profile::{Catalog, Memlock, Resolved};
 use gpu_tune_engine::spec::{Choice, Lock, SiteConfig, Smt, Spec};
 use gpu_tune_engine::text::{chain, shown};
 use gpu_tune_engine::tune::{Host, Tuned, tune};
-use gpu_tune_engine::{Code, CpuSet, Machine, Notice};
+use gpu_tune_engine::{Code, CpuSet, Machine, Notice, trusted};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ pub(crate) struct Prepared {
     spec: Spec,
     /// Not the user's, but that of `default=`.
     by_default: bool,
+    /// Why, with `strict`, the profiles cannot be what the site wants.
+    doubt: Option<Notice>,
     catalog: Catalog,
     machine: Result<Machine, Notice>,
     shim: Result<PathBuf, Notice>,
@@ -72,9 +74,12 @@ impl Prepared {
             return None;
         }
         let (catalog, untrusted) = Catalog::load(&site.profile_dir);
+        // A built-in profile is not the site's of that name.
+        let doubt = trusted::check_dir(&site.profile_dir).err().filter(|error| site.strict && !error.is_missing());
+        let doubt = doubt.map(|error| unusable(&error, error.help(), ""));
         notices.extend(untrusted);
         let (machine, shim) = (discovery::machine(site, asked), launch::find_shim(site));
-        Some(Self { spec, by_default: !asked, catalog, machine, shim, notices })
+        Some(Self { spec, by_default: !asked, doubt, catalog, machine, shim, notices })
     }
 
     fn only(notices: Vec<Notice>) -> Self {
@@ -82,6 +87,7 @@ impl Prepared {
         Self {
             spec: Spec::named("off"),
             by_default: false,
+            doubt: None,
             catalog: Catalog::default(),
             machine: Err(nothing.clone()),
             shim: Err(nothing),
@@ -132,7 +138,7 @@ impl Step {
         total_gpus: Option<u32>,
     ) -> Option<Self> {
         let numbers = gpu_numbers(handle);
-        let Prepared { spec, by_default, catalog, machine, shim, mut notices } = prepared;
+        let Prepared { spec, by_default, doubt, catalog, machine, shim, mut notices } = prepared;
         let (machine, mut failed) = match machine {
             Ok(machine) => (machine, None),
             // A step without GPUs gets the environment only, for which no machine is needed.
@@ -161,7 +167,7 @@ impl Step {
             }
         }
         notices.append(&mut step.notices);
-        Some(Self { notices, failed, ..step })
+        Some(Self { notices, failed: failed.or(doubt), ..step })
     }
 
     /// A step of which only faults are known.

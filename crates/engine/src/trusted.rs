@@ -189,6 +189,10 @@ fn open(path: &Path) -> Result<Opened, TrustError> {
 
 /// The same in a directory that is known to be closed; `path` is what the file was named.
 fn open_at(path: &Path, real: &Path) -> Result<Opened, TrustError> {
+    // Files of a set-uid program's process are root's, and hold what its user said.
+    if real.starts_with("/proc") {
+        return Err(TrustError::NotAFile(path.to_owned()));
+    }
     // O_NONBLOCK: opening a pipe would wait for a writer.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(real).map_err(|source| {
@@ -409,6 +413,8 @@ mod tests {
         assert_eq!(said(Path::new("a.toml")), "`` is not an absolute path");
         assert_eq!(said(Path::new("/dev/null")), "`/dev/null` is not a regular file");
         assert_eq!(said(Path::new("/")), "`/` is not a regular file");
+        // Root's, in root's directory, and yet of somebody else's making.
+        assert_eq!(said(Path::new("/proc/1/cmdline")), "`/proc/1/cmdline` is not a regular file");
         let pipe = dir.path().join("pipe");
         let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
         assert!(made.success());

@@ -228,6 +228,19 @@ fn a_node_that_is_ready_has_nothing_to_fix() {
 }
 
 #[test]
+fn an_srun_that_others_can_write_is_not_started() {
+    let node = Node::ready("doctor-srun");
+    node.program("usr/bin/srun", "touch \"$(dirname \"$0\")/ran\"");
+    fs::set_permissions(node.0.join("usr/bin/srun"), fs::Permissions::from_mode(0o777)).expect("permissions");
+    let Some(report) = node.report() else { return };
+    assert!(
+        says(&report, "fail", "loaded by srun", "srun is not asked: `ROOT/usr/bin/srun` can be written by", "chmod"),
+        "{report}"
+    );
+    assert!(!node.0.join("usr/bin/ran").exists());
+}
+
+#[test]
 fn the_devices_of_another_machine_are_not_looked_for_on_this_node() {
     let Some(topology) = topology("hgx-h100-8gpu.xml") else { return };
     let report = told(&gpu_tune(&["doctor", "--topology", &topology, "--slurm-conf", "/nonexistent"]));

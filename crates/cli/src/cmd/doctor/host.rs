@@ -2,7 +2,8 @@
 
 use crate::proc::{Proc, own_user};
 use gpu_tune_engine::regular;
-use gpu_tune_engine::trusted::TrustError;
+use gpu_tune_engine::trusted::{self, TrustError};
+use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -70,11 +71,16 @@ impl Host {
         Proc::at(self.path("/proc"))
     }
 
-    /// The processes of this name, by `comm`, that are root's or our own: everybody can give a program any name.
+    /// The processes of this name, by `comm`, that are root's or our own: everybody can give a program any name. Root also
+    /// looks at the program's file, because a set-uid program under another name is root's, too.
     pub(super) fn processes(&self, name: &str) -> Vec<u32> {
         let proc = self.proc();
         let named = |pid: &u32| self.read(format!("/proc/{pid}/comm")).is_some_and(|comm| comm.trim() == name);
-        proc.pids().into_iter().filter(|pid| named(pid) && proc.is_trusted(*pid)).collect()
+        let looks = self.root == Path::new("/") && own_user() == 0;
+        let file = |pid: &u32| fs::read_link(self.path(format!("/proc/{pid}/exe"))).ok();
+        let is_program = |pid: &u32| file(pid).is_some_and(|file| file.file_name().is_some_and(|file| file == name));
+        let ours = |pid: &u32| proc.is_trusted(*pid) && (!looks || is_program(pid));
+        proc.pids().into_iter().filter(|pid| named(pid) && ours(pid)).collect()
     }
 
     /// The name that Slurm knows the node by: the host's, up to the first dot.
@@ -83,29 +89,42 @@ impl Host {
         name.trim().split('.').next().unwrap_or_default().to_owned()
     }
 
-    /// What a program of Slurm's prints, both streams; `None` when there is no such program or it takes too long.
-    pub(super) fn run(&self, program: &str, args: &[&str], slurm_conf: Option<&Path>) -> Option<String> {
-        let path = PLACES.iter().map(|place| self.root.join(place).join(program)).find(|path| path.is_file())?;
-        let mut command = Command::new(path);
-        command
-            .args(args)
-            .envs(slurm_conf.map(|path| ("SLURM_CONF", path)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().ok()?;
-        let readers = (drain(child.stdout.take()), drain(child.stderr.take()));
-        let end = Instant::now() + PATIENCE;
-        while child.try_wait().ok()?.is_none() {
-            if Instant::now() > end {
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        Some(readers.0.join().ok()? + &readers.1.join().ok()?)
+    /// What a program of Slurm's prints, both streams; `None` when there is no such program or it takes too long. One that
+    /// others can have written is not started, least of all by root.
+    pub(super) fn run(
+        &self,
+        program: &str,
+        args: &[&str],
+        slurm_conf: Option<&Path>,
+    ) -> Result<Option<String>, TrustError> {
+        let places = PLACES.iter().map(|place| self.root.join(place).join(program));
+        let Some(path) = places.into_iter().find(|path| path.is_file()) else { return Ok(None) };
+        trusted::check_linked(&path)?;
+        Ok(said(Command::new(path).args(args), slurm_conf))
     }
+}
+
+fn said(command: &mut Command, slurm_conf: Option<&Path>) -> Option<String> {
+    if own_user() == 0 {
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    }
+    command
+        .envs(slurm_conf.map(|path| ("SLURM_CONF", path)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().ok()?;
+    let readers = (drain(child.stdout.take()), drain(child.stderr.take()));
+    let end = Instant::now() + PATIENCE;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() > end {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Some(readers.0.join().ok()? + &readers.1.join().ok()?)
 }
 
 /// Reads to the end beside the process, so that a full pipe cannot stop it.

@@ -164,8 +164,10 @@ fn in_srun(node: &Node) -> Line {
         return Line::skip(subject, "unknown without slurm.conf");
     }
     let conf = node.slurm.as_ref().ok().map(|conf| node.host.path(&conf.path));
-    let Some(help) = node.host.run("srun", &["--help"], conf.as_deref()) else {
-        return Line::skip(subject, "srun is not installed here, or does not answer");
+    let help = match node.host.run("srun", &["--help"], conf.as_deref()) {
+        Ok(Some(help)) => help,
+        Ok(None) => return Line::skip(subject, "srun is not installed here, or does not answer"),
+        Err(error) => return Line::fail(subject, format!("srun is not asked: {}", chain(&error))).fix_if(error.help()),
     };
     if help.contains("--gpu-tune") {
         return Line::ok(subject, "`srun --help` knows `--gpu-tune`");
