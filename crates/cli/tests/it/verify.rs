@@ -210,6 +210,39 @@ fn a_file_that_another_users_process_names_is_not_opened() {
 }
 
 #[test]
+fn an_environment_bigger_than_any_real_one_is_not_read() {
+    let root = scratch("verify-huge");
+    let task = Process { pid: 100, parent: 90, ..rank1(&COMMON) };
+    let filler = format!("A={}", "x".repeat(8 << 20));
+    let huge = [&COMMON[..], &[filler.as_str()]].concat();
+    let huge = Process { pid: 300, parent: 1, environ: &huge, ..task };
+    [&task, &huge].iter().for_each(|process| process.write(&root));
+    write(root.join("300/cgroup"), "0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_1\n");
+    let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    let expected = "\npid 300\n  its plan is unknown: its environment, or what its user's processes have in all, is bigger than \
+                    is read\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn slurms_own_traces_beat_what_a_process_says_of_its_job() {
+    let root = scratch("verify-other-job");
+    let task = Process { pid: 100, parent: 90, threads: &["0-31"], policy: "default", ..rank1(&COMMON) };
+    let stepd = Process { pid: 190, parent: 1, cmdline: "slurmstepd: [43.0]", environ: &[], ..task };
+    let below = Process { pid: 200, parent: 190, ..task };
+    let inside = Process { pid: 300, parent: 1, ..task };
+    [&task, &stepd, &below, &inside].iter().for_each(|process| process.write(&root));
+    write(root.join("300/cgroup"), "0::/system.slice/slurmstepd.scope/job_43/step_0/user/task_1\n");
+    let pids = |options: &[&str]| {
+        let output = gpu_tune(&[options, &["--json", "--proc", &root.to_string_lossy()]].concat());
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        value["ranks"][0]["pids"].clone()
+    };
+    assert_eq!(pids(&["verify", "--job", "42"]), serde_json::json!([100]));
+    assert_eq!(pids(&["verify", "--pid", "300"]), serde_json::json!([300]));
+}
+
+#[test]
 fn text_of_processes_can_neither_play_with_a_terminal_nor_forge_lines() {
     let hostile = "NCCL_DEBUG=\x1b]0;title\x07\nrank 7\n  fine";
     let environ = worker("", &["LOCAL_RANK=1", hostile]);

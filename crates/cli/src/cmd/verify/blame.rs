@@ -26,6 +26,11 @@ const BINDING_LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "prterun", "orterun"]
 /// Where a shell leaves the path of the program it started: one that runs another leaves no other trace.
 const LAST_STARTED: &str = "_";
 
+/// Whether a variable's value is looked at.
+pub(super) fn asks(name: &str) -> bool {
+    name == LAST_STARTED || name == preload::LD_PRELOAD || VARIABLES.iter().any(|(variable, ..)| *variable == name)
+}
+
 fn set(value: &str) -> bool {
     !value.is_empty()
 }

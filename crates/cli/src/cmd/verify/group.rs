@@ -1,20 +1,10 @@
 //! Which processes belong together: a rank and everything it started.
 
-use super::origin::{GENERATIONS, Origin, Process, Processes};
+use super::origin::{GENERATIONS, Lost, Origin, Process, Processes, Scope};
 use super::planned::{Planned, by_cpus, planned};
 use crate::proc::{Environ, Proc};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Which processes to look at.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Scope<'a> {
-    /// Those of one job.
-    Job(&'a str),
-    /// All that gpu-tune tuned.
-    Node,
-    /// Just these, tuned or not.
-    Pids(&'a [u32]),
-}
+use std::rc::Rc;
 
 /// A rank, or a launcher, with its processes.
 #[derive(Debug)]
@@ -23,20 +13,11 @@ pub(super) struct Group {
     /// Ascending, which mostly means that the first started the others.
     pub(super) pids: Vec<u32>,
     /// The first process's environment.
-    pub(super) environ: Environ,
+    pub(super) environ: Rc<Environ>,
     /// What is planned for it.
     pub(super) planned: Planned,
     /// Why its own environment tells nothing, where that is so.
     pub(super) lost: Option<Lost>,
-}
-
-/// What became of an environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
-    /// Emptied or overwritten.
-    Gone,
-    /// Only root may read it.
-    Hidden,
 }
 
 /// Who it is.
@@ -64,7 +45,7 @@ pub(super) struct Found {
 
 /// Finds the groups, sorted by job, step, task and rank.
 pub(super) fn find(proc: &Proc, scope: Scope<'_>) -> Found {
-    let processes = Processes::read(proc);
+    let processes = Processes::read(proc, scope);
     let mut found = match scope {
         Scope::Pids(pids) => alone(&processes, pids),
         Scope::Job(job) => Finder::new(proc, &processes, Some(job)).find(),
@@ -78,8 +59,8 @@ pub(super) fn find(proc: &Proc, scope: Scope<'_>) -> Found {
 fn alone(processes: &Processes, pids: &[u32]) -> Found {
     let mut found = Found::default();
     for (pid, process) in pids.iter().filter_map(|pid| Some((*pid, processes.get(*pid)?))) {
-        if process.hidden {
-            found.hidden += 1;
+        if process.unread.is_some() {
+            found.hidden += usize::from(process.unread == Some(Lost::Hidden));
         } else {
             let planned = planned(&process.environ);
             let name = Name { pid: Some(pid), ..name(process, &planned) };
@@ -116,7 +97,7 @@ impl<'a> Finder<'a> {
             let group = self.group(self.head(pid));
             groups.entry(group.name.clone()).or_insert(group).pids.push(pid);
         }
-        let hidden = self.processes.iter().filter(|(_, process)| process.hidden).count();
+        let hidden = self.processes.iter().filter(|(_, process)| process.unread == Some(Lost::Hidden)).count();
         let of_job = self.processes.iter().filter(|(_, process)| self.of_job(process)).count();
         Found { groups: groups.into_values().collect(), hidden, of_job }
     }
@@ -168,14 +149,14 @@ impl<'a> Finder<'a> {
         let planned = launcher.zip(cpus).map(|(above, cpus)| by_cpus(&above.environ, &cpus)).unwrap_or_default();
         let mut name = Name { pid: Some(head), ..name(process, &planned) };
         name.task = name.task.or_else(|| launcher?.origin.as_ref()?.task);
-        let lost = Some(if process.hidden { Lost::Hidden } else { Lost::Gone });
+        let lost = Some(process.unread.unwrap_or(Lost::Gone));
         Group { lost, environ: process.environ.clone(), ..Group::of(name, planned) }
     }
 }
 
 impl Group {
     fn of(name: Name, planned: Planned) -> Self {
-        Self { name, pids: Vec::new(), environ: Environ::new(), planned, lost: None }
+        Self { name, pids: Vec::new(), environ: Rc::default(), planned, lost: None }
     }
 }
 

@@ -16,6 +16,7 @@
 mod blame;
 mod group;
 mod judge;
+mod kept;
 mod origin;
 mod planned;
 mod show;
@@ -25,6 +26,7 @@ use crate::style::Style;
 use crate::{CliError, output};
 use group::Group;
 use judge::Verdict;
+use origin::Scope;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -64,21 +66,21 @@ pub fn run(args: &Args) -> Result<ExitCode, CliError> {
 fn groups(args: &Args, proc: &Proc) -> Result<Vec<Group>, CliError> {
     let job = args.job.clone().or_else(|| std::env::var("SLURM_JOB_ID").ok());
     let scope = match (args.pid.as_slice(), &job) {
-        ([], Some(job)) => group::Scope::Job(job),
-        ([], None) => group::Scope::Node,
-        (pids, _) => group::Scope::Pids(pids),
+        ([], Some(job)) => Scope::Job(job),
+        ([], None) => Scope::Node,
+        (pids, _) => Scope::Pids(pids),
     };
     let found = group::find(proc, scope);
     if !found.groups.is_empty() {
         return Ok(found.groups);
     }
     let whose = match scope {
-        group::Scope::Job(job) if found.of_job > 0 => {
+        Scope::Job(job) if found.of_job > 0 => {
             format!("gpu-tune tuned none of job {job}'s processes on this node, {} in all", found.of_job)
         }
-        group::Scope::Job(job) => format!("job {job} has no process on this node"),
-        group::Scope::Node => "no process on this node was tuned by gpu-tune".to_owned(),
-        group::Scope::Pids(_) => "none of these processes can be read".to_owned(),
+        Scope::Job(job) => format!("job {job} has no process on this node"),
+        Scope::Node => "no process on this node was tuned by gpu-tune".to_owned(),
+        Scope::Pids(_) => "none of these processes can be read".to_owned(),
     };
     let hidden = found.hidden > 0 && own_user() != 0;
     let help = hidden.then(|| format!("processes that could not be read: {}; run this as root", found.hidden));
