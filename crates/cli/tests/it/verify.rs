@@ -209,6 +209,74 @@ fn a_file_that_another_users_process_names_is_not_opened() {
     assert!(!verify().contains("beats INFO"), "{}", verify());
 }
 
+/// What `verify` says of all processes: the first line of each row, as name, pid and state.
+fn rows(root: &Path) -> Vec<[String; 3]> {
+    let output = gpu_tune(&["verify", "--proc", &root.to_string_lossy()]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let row = |line: &str| {
+        let (name, rest) = line.split_once("  ").expect("columns");
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        [name, words[0], words[words.len() - 1]].map(str::to_owned)
+    };
+    text.lines().skip(1).take_while(|line| !line.is_empty()).map(row).collect()
+}
+
+/// Like [`rank1`], outside Slurm.
+fn by_exec<'a>(pid: u32, parent: u32, environ: &'a [&'a str], cpus: &'a [&'a str]) -> Process<'a> {
+    let policy = if cpus == ["0-31"] { "default" } else { "prefer:1" };
+    Process { pid, parent, environ, threads: cpus, policy, ..rank1(&[]) }
+}
+
+fn is(name: &str, pid: &str, state: &str) -> [String; 3] {
+    [name, pid, state].map(str::to_owned)
+}
+
+#[test]
+fn outside_slurm_ranks_that_were_tuned_themselves_are_told_apart_by_plan_and_number() {
+    let root = scratch("verify-exec-ranks");
+    let (a, b) = ("GPU_TUNE_PLAN=1;0-15;;0-15:p1", "GPU_TUNE_PLAN=1;16-31;;16-31:p1");
+    let numbered = |plan| ["GPU_TUNE_PROFILE=h200", plan];
+    let rank0 = [&numbered(a)[..], &["LOCAL_RANK=0"]].concat();
+    let rank1 = [&numbered(b)[..], &["OMPI_COMM_WORLD_LOCAL_RANK=1"]].concat();
+    by_exec(100, 1, &rank0, &["0-15"]).write(&root);
+    by_exec(110, 100, &rank0, &["0-15"]).write(&root);
+    by_exec(200, 1, &rank1, &["16-31"]).write(&root);
+    assert_eq!(rows(&root), [is("0", "100", "ok"), is("1", "200", "ok")]);
+    // Two more without a number, one of them with a worker.
+    let (plain, other) = (numbered(a), numbered(b));
+    by_exec(300, 1, &plain, &["0-15"]).write(&root);
+    by_exec(310, 300, &plain, &["0-15"]).write(&root);
+    by_exec(400, 1, &other, &["16-31"]).write(&root);
+    let more = [is("0", "100", "ok"), is("1", "200", "ok"), is("pid 300", "300", "ok"), is("pid 400", "400", "ok")];
+    assert_eq!(rows(&root), more);
+    // Another user's process, which calls itself rank 0 with this very plan, and is elsewhere.
+    by_exec(500, 1, &rank0, &["0-63"]).write(&root);
+    give_away(&root, 500);
+    let told: Vec<_> = rows(&root).into_iter().filter(|[name, ..]| name.starts_with('0')).collect();
+    assert_eq!(told, [is("0 (pid 100)", "100", "ok"), is("0 (pid 500)", "500", "differs")]);
+}
+
+#[test]
+fn outside_slurm_two_launchers_keep_their_ranks() {
+    let root = scratch("verify-exec-launchers");
+    let launcher = ["GPU_TUNE_PROFILE=h200", PLAN, SHIM];
+    let rank = [&launcher[..], &["LOCAL_RANK=1"]].concat();
+    for first in [100, 200] {
+        by_exec(first, 1, &launcher, &["0-31"]).write(&root);
+        by_exec(first + 10, first, &rank, &["16-31"]).write(&root);
+        by_exec(first + 20, first + 10, &rank, &["16-31"]).write(&root);
+    }
+    let expected = [
+        is("launcher 100", "100", "ok"),
+        is("100.1", "110", "ok"),
+        is("launcher 200", "200", "ok"),
+        is("200.1", "210", "ok"),
+    ];
+    assert_eq!(rows(&root), expected);
+    ["200", "210", "220"].iter().for_each(|pid| fs::remove_dir_all(root.join(pid)).expect("the second one ends"));
+    assert_eq!(rows(&root), [is("launcher", "100", "ok"), is("1", "110", "ok")]);
+}
+
 #[test]
 fn an_environment_bigger_than_any_real_one_is_not_read() {
     let root = scratch("verify-huge");

@@ -10,6 +10,9 @@
 //! Processes that emptied or overwrote their environment are found by their cgroup and by slurmstepd above them. Below a
 //! launcher such a rank is known by its CPUs; else its plan is unknown, and that is said.
 //!
+//! Outside Slurm (`gpu-tune exec`) ranks are told apart by their plan, their user, their launcher, and the number that it gave
+//! them; one without a number is called by its pid.
+//!
 //! Without options every tuned process of this node is looked at; inside a job, that job's. Run it as the job's user or as
 //! root. The exit status is 1 when something differs, or when there is nothing to look at.
 
@@ -17,6 +20,7 @@ mod blame;
 mod group;
 mod judge;
 mod kept;
+mod name;
 mod origin;
 mod planned;
 mod show;

@@ -54,6 +54,8 @@ pub(super) enum Lost {
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) parent: u32,
+    /// `None` when it is gone.
+    pub(super) user: Option<u32>,
     /// Whole if it is tuned or was named by its pid; else the few variables that are asked for later.
     pub(super) environ: Rc<Environ>,
     /// Why the environment tells nothing: it could not be read.
@@ -75,7 +77,8 @@ impl Process {
         let stepd = proc.is_trusted(pid).then(title).and_then(|title| of_title(&title));
         let is_stepd = stepd.is_some();
         let origin = stepd.or_else(|| of_cgroup(&proc.cgroup(pid)));
-        Self { parent: proc.parent(pid), environ: Rc::default(), unread: None, origin, stepd: is_stepd }
+        let (parent, user) = (proc.parent(pid), proc.user(pid));
+        Self { parent, user, environ: Rc::default(), unread: None, origin, stepd: is_stepd }
     }
 
     /// Adds what its environment tells.
@@ -141,7 +144,7 @@ impl Processes {
         match environ {
             Ok(environ) => {
                 let matters = named || is_tuned(&environ);
-                let fits = matters && kept.has_room(proc.user(pid), &environ);
+                let fits = matters && kept.has_room(process.user, &environ);
                 process.unread = (matters && !fits).then_some(Lost::TooBig);
                 process.tell(if fits { environ } else { few(environ) });
             }

@@ -1,5 +1,6 @@
 //! What was found, for people and for programs.
 
+use super::group::Group;
 use super::judge::Verdict;
 use crate::json::{RankVerdict, SCHEMA, VerifyDocument};
 use crate::proc::{Environ, Memory};
@@ -46,6 +47,8 @@ struct Names<'a> {
     /// The tasks of each step, by job and step.
     steps: BTreeMap<(&'a str, &'a str), BTreeSet<Option<u32>>>,
     one_job: bool,
+    /// Outside Slurm, short names would not tell the ranks apart.
+    crowded: bool,
 }
 
 impl<'a> Names<'a> {
@@ -55,7 +58,10 @@ impl<'a> Names<'a> {
             steps.entry((name.job.as_str(), name.step.as_str())).or_default().insert(name.task);
         }
         let jobs: BTreeSet<&str> = steps.keys().map(|(job, _)| *job).collect();
-        Self { one_job: jobs.len() <= 1, steps }
+        let outside = verdicts.iter().filter(|verdict| verdict.group.name.job.is_empty());
+        let short: Vec<String> = outside.map(|verdict| outside_slurm(verdict, false)).collect();
+        let crowded = short.iter().collect::<BTreeSet<_>>().len() < short.len();
+        Self { one_job: jobs.len() <= 1, steps, crowded }
     }
 
     /// What stands above the table: `job 42, step 0`, or as much of it as holds for all.
@@ -68,6 +74,9 @@ impl<'a> Names<'a> {
     /// `0`, `launcher`, `1.0` for rank 0 of launcher 1, `step 2: 0` where there are several steps.
     fn name(&self, verdict: &Verdict<'_>) -> String {
         let name = &verdict.group.name;
+        if name.job.is_empty() {
+            return outside_slurm(verdict, self.crowded);
+        }
         let one_task = self.steps.get(&(name.job.as_str(), name.step.as_str())).is_none_or(|tasks| tasks.len() <= 1);
         let task = name.task.map_or("-".to_owned(), |task| task.to_string());
         let who = match name.local_rank {
@@ -78,10 +87,10 @@ impl<'a> Names<'a> {
             None if one_task => "launcher".to_owned(),
             None => format!("launcher {task}"),
         };
-        harmless(&match (name.job.as_str(), self.steps.len() > 1, self.one_job) {
-            ("", _, _) | (_, false, _) => who,
-            (_, true, true) => format!("{}: {who}", of_step(&name.step)),
-            (job, true, false) => format!("job {job}, {}: {who}", of_step(&name.step)),
+        harmless(&match (self.steps.len() > 1, self.one_job) {
+            (false, _) => who,
+            (true, true) => format!("{}: {who}", of_step(&name.step)),
+            (true, false) => format!("job {}, {}: {who}", name.job, of_step(&name.step)),
         })
     }
 
@@ -89,6 +98,22 @@ impl<'a> Names<'a> {
     fn heading(&self, verdict: &Verdict<'_>) -> String {
         let name = self.name(verdict);
         if name.starts_with(|first: char| first.is_ascii_digit()) { format!("rank {name}") } else { name }
+    }
+}
+
+/// `0`, `launcher`, `pid 300` for a rank without a number; where there are several of a name `100.0` for rank 0 of launcher 100,
+/// `launcher 100`, and `0 (pid 300)` for a rank that was tuned itself.
+fn outside_slurm(verdict: &Verdict<'_>, crowded: bool) -> String {
+    let Group { name, planned, lost, pids, .. } = verdict.group;
+    let first = pids.first().copied().unwrap_or_default();
+    match (name.local_rank, name.lead) {
+        _ if lost.is_some() => format!("pid {}", name.pid.unwrap_or(first)),
+        (None, _) if !planned.launcher => format!("pid {first}"),
+        (None, lead) if crowded => format!("launcher {}", lead.unwrap_or(first)),
+        (None, _) => "launcher".to_owned(),
+        (Some(rank), Some(launcher)) if crowded => format!("{launcher}.{rank}"),
+        (Some(rank), None) if crowded => format!("{rank} (pid {first})"),
+        (Some(rank), _) => rank.to_string(),
     }
 }
 
