@@ -110,6 +110,21 @@ fn numactl_above_a_rank_is_named() {
 }
 
 #[test]
+fn mpirun_is_named_unless_it_was_told_not_to_bind() {
+    let root = scratch("verify-mpirun");
+    let environ = worker("", &["OMPI_COMM_WORLD_LOCAL_RANK=1"]);
+    Process { threads: &["0-63"], ..rank1(&environ) }.write(&root);
+    let blamed = |cmdline: &str| {
+        Process { pid: 100, parent: 1, cmdline, ..rank1(&[]) }.write(&root);
+        let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+        assert!(text.contains("1 of 1 thread may run outside CPUs 16-31"), "{text}");
+        text.contains("probably: `/usr/bin/mpirun` of process 100 binds its ranks by default: give it `--bind-to none`")
+    };
+    assert!(blamed("/usr/bin/mpirun -n 2 python3 train.py"));
+    assert!(!blamed("/usr/bin/mpirun -n 2 --bind-to none python3 train.py"));
+}
+
+#[test]
 fn a_variable_that_no_longer_has_our_value_is_named() {
     let environ = worker("", &["LOCAL_RANK=1", "GPU_TUNE_SET=NCCL_DEBUG=00000000"]);
     let text = torchrun("verify-set", &rank1(&environ));
