@@ -132,6 +132,28 @@ fn a_variable_that_no_longer_has_our_value_is_named() {
 }
 
 #[test]
+fn the_json_has_the_variables_that_matter_and_whose_they_are() {
+    let root = scratch("verify-environment");
+    let set = format!("GPU_TUNE_SET=NCCL_DEBUG={:08x}", gpu_tune_shim_core::bytes::hash(b"WARN"));
+    let environ = worker("", &["LOCAL_RANK=1", "PATH=/bin", "OMP_NUM_THREADS=4", "NCCL_DEBUG=WARN", &set]);
+    rank1(&environ).write(&root);
+    let emptied = Process { pid: 400, environ: &["NCCL_DEBUG=INFO"], ..rank1(&[]) };
+    emptied.write(&root);
+    write(root.join("400/cgroup"), "0::/slurm/job_42/step_0/user/task_1\n");
+    let output = gpu_tune(&["verify", "--json", "--job", "42", "--proc", &root.to_string_lossy()]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let variable =
+        |name: &str, value: &str, from: &str| serde_json::json!({"name": name, "value": value, "from": from});
+    let expected = [variable("NCCL_DEBUG", "WARN", "gpu-tune"), variable("OMP_NUM_THREADS", "4", "user or image")];
+    let of = |pid: u32| {
+        let ranks = value["ranks"].as_array().expect("ranks");
+        ranks.iter().find(|rank| rank["pids"][0] == pid).expect("a rank")["environment"].clone()
+    };
+    assert_eq!(of(300), serde_json::json!(expected));
+    assert_eq!(of(400), serde_json::json!([]));
+}
+
+#[test]
 fn a_users_own_nccl_file_that_a_variable_beats_is_told() {
     let home = scratch("verify-home");
     write(home.join(".nccl.conf"), "# mine\nNCCL_DEBUG=INFO\nNCCL_SET_THREAD_NAME=1\n");

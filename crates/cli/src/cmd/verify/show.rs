@@ -2,7 +2,7 @@
 
 use super::group::Group;
 use super::judge::Verdict;
-use crate::json::{RankVerdict, SCHEMA, VerifyDocument};
+use crate::json::{RankVariable, RankVerdict, SCHEMA, VerifyDocument};
 use crate::proc::{Environ, Memory};
 use crate::style::Style;
 use crate::words;
@@ -160,23 +160,22 @@ fn details(verdict: &Verdict<'_>, names: &Names<'_>, style: Style) -> String {
 
 /// Variables that libraries below the framework read, with whose value it is, and where ranks differ.
 fn environment(verdicts: &[Verdict<'_>], names: &Names<'_>, style: Style) -> String {
-    let told: Vec<&Verdict<'_>> = verdicts.iter().filter(|verdict| verdict.group.lost.is_none()).collect();
-    let variables: BTreeSet<&str> =
-        told.iter().flat_map(|verdict| verdict.group.environ.keys().map(String::as_str)).collect();
+    let told = verdicts.iter().filter(|verdict| verdict.group.lost.is_none());
+    let told: Vec<(String, BTreeMap<&str, Value<'_>>)> =
+        told.map(|verdict| (names.name(verdict), of_libraries(&verdict.group.environ))).collect();
+    let variables: BTreeSet<&str> = told.iter().flat_map(|(_, environ)| environ.keys().copied()).collect();
     let mut rows = Vec::new();
-    for name in variables.into_iter().filter(|name| matters(name)) {
-        let mut values: BTreeMap<(Option<&String>, bool), Vec<String>> = BTreeMap::new();
-        for verdict in &told {
-            let environ = &verdict.group.environ;
-            let ours = is_ours(environ, name);
-            values.entry((environ.get(name), ours)).or_default().push(names.name(verdict));
+    for name in variables {
+        let mut values: BTreeMap<Option<Value<'_>>, Vec<&str>> = BTreeMap::new();
+        for (rank, environ) in &told {
+            values.entry(environ.get(name).copied()).or_default().push(rank);
         }
         let several = values.len() > 1;
-        for ((value, ours), ranks) in values {
-            let what = harmless(&value.map_or(format!("{name} unset"), |value| format!("{name}={value}")));
-            let whose = if ours { "gpu-tune" } else { "user or image" };
+        for (value, ranks) in values {
+            let what = harmless(&value.map_or(format!("{name} unset"), |value| format!("{name}={}", value.text)));
+            let whose = value.map(Value::from).unwrap_or_default();
             let ranks = if several { format!("ranks {}", ranks.join(", ")) } else { String::new() };
-            rows.push([format!("  {what}"), if value.is_some() { whose.to_owned() } else { String::new() }, ranks]);
+            rows.push([format!("  {what}"), whose.to_owned(), ranks]);
         }
     }
     if rows.is_empty() { String::new() } else { format!("\n{}\n{}", style.bold("environment"), words::columns(&rows)) }
@@ -186,9 +185,25 @@ fn matters(name: &str) -> bool {
     ["NCCL_", "CUDA_", "OMP_", "UCX_", "TORCH_NCCL_", "GLOO_"].iter().any(|start| name.starts_with(start))
 }
 
-fn is_ours(environ: &Environ, name: &str) -> bool {
-    let look = |wanted: &str| environ.get(wanted).map(Into::into);
-    ours::undo(look).iter().any(|(ours, _)| ours == name)
+/// A variable's value, and whether gpu-tune set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Value<'a> {
+    text: &'a str,
+    ours: bool,
+}
+
+impl Value<'_> {
+    fn from(self) -> &'static str {
+        if self.ours { "gpu-tune" } else { "user or image" }
+    }
+}
+
+/// The variables that matter, by name.
+fn of_libraries(environ: &Environ) -> BTreeMap<&str, Value<'_>> {
+    let ours: BTreeSet<String> =
+        ours::undo(|name| environ.get(name).map(Into::into)).into_iter().map(|(name, _)| name).collect();
+    let value = |name: &str, text| Value { text, ours: ours.contains(name) };
+    environ.iter().filter(|(name, _)| matters(name)).map(|(name, text)| (name.as_str(), value(name, text))).collect()
 }
 
 /// The document.
@@ -214,5 +229,16 @@ fn object(verdict: &Verdict<'_>) -> RankVerdict {
         differences: verdict.differences.clone(),
         blame: verdict.blame.clone(),
         notes: verdict.notes.clone(),
+        environment: variables(group),
     }
+}
+
+fn variables(group: &Group) -> Vec<RankVariable> {
+    let all = if group.lost.is_none() { of_libraries(&group.environ) } else { BTreeMap::new() };
+    let object = |(name, value): (&str, Value<'_>)| RankVariable {
+        name: name.to_owned(),
+        value: value.text.to_owned(),
+        from: value.from(),
+    };
+    all.into_iter().map(object).collect()
 }
