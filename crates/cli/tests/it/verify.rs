@@ -396,6 +396,26 @@ fn a_process_that_nobody_tuned_is_nothing_to_look_at() {
 }
 
 #[test]
+fn each_process_that_was_named_and_is_not_seen_is_told() {
+    let root = scratch("verify-missing");
+    let environ = worker("", &["LOCAL_RANK=1"]);
+    let filler = format!("A={}", "x".repeat(8 << 20));
+    rank1(&environ).write(&root);
+    Process { pid: 400, environ: &[&filler], ..rank1(&[]) }.write(&root);
+    let verify =
+        |options: &[&str]| told(&gpu_tune(&[&["verify", "--proc", &root.to_string_lossy()][..], options].concat()));
+    let missing = "--- stderr\n\
+                   gpu-tune: error: process 400 cannot be looked at: its environment, or what its user's processes have in all, \
+                   is bigger than is read\n\
+                   gpu-tune: error: there is no process 999999 on this node\n";
+    let text = verify(&["--pid", "300", "--pid", "400,999999"]);
+    assert!(text.starts_with("exit 1\n--- stdout\njob 42, step 0\n") && text.ends_with(missing), "{text}");
+    assert!(verify(&["--json", "--pid", "300,400,999999"]).contains("--- stdout\n{\"schema\":1"));
+    assert_eq!(verify(&["--pid", "400,999999"]), format!("exit 1\n--- stdout\n{missing}"));
+    assert!(verify(&["--pid", "300"]).starts_with("exit 0\n"));
+}
+
+#[test]
 fn a_real_process_is_read_back_from_the_kernel() {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let here = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("CPUs").trim();

@@ -25,6 +25,8 @@ pub(super) struct Group {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) groups: Vec<Group>,
+    /// Processes that were named by their pid, and why they cannot be looked at; `None`: there is no such process.
+    pub(super) missing: Vec<(u32, Option<Lost>)>,
     /// Processes whose environment only root may read.
     pub(super) hidden: usize,
     /// Processes of the job, tuned or not.
@@ -46,16 +48,19 @@ pub(super) fn find(proc: &Proc, scope: Scope<'_>) -> Found {
 /// Each for itself.
 fn alone(processes: &Processes, pids: &[u32]) -> Found {
     let mut found = Found::default();
-    for (pid, process) in pids.iter().filter_map(|pid| Some((*pid, processes.get(*pid)?))) {
-        if process.unread.is_some() {
-            found.hidden += usize::from(process.unread == Some(Lost::Hidden));
-        } else {
-            let planned = planned(&process.environ);
-            let name = Name { pid: Some(pid), ..Name::of(process, &planned) };
-            found.groups.push(Group { name, pids: vec![pid], environ: process.environ.clone(), planned, lost: None });
+    for pid in pids.iter().copied() {
+        match processes.get(pid) {
+            Some(process) if process.unread.is_none() => found.groups.push(named(pid, process)),
+            unreadable => found.missing.push((pid, unreadable.and_then(|process| process.unread))),
         }
     }
     found
+}
+
+fn named(pid: u32, process: &Process) -> Group {
+    let planned = planned(&process.environ);
+    let name = Name { pid: Some(pid), ..Name::of(process, &planned) };
+    Group { pids: vec![pid], environ: process.environ.clone(), ..Group::of(name, planned) }
 }
 
 /// Which processes are one rank: the name, and outside Slurm the same plan. Whoever gives his processes another's job or
@@ -86,7 +91,7 @@ impl<'a> Finder<'a> {
         }
         let hidden = self.processes.iter().filter(|(_, process)| process.unread == Some(Lost::Hidden)).count();
         let of_job = self.processes.iter().filter(|(_, process)| self.of_job(process)).count();
-        Found { groups: groups.into_values().collect(), hidden, of_job }
+        Found { groups: groups.into_values().collect(), hidden, of_job, ..Found::default() }
     }
 
     fn of_job(&self, process: &Process) -> bool {

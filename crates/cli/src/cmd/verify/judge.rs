@@ -99,7 +99,8 @@ impl Verdict<'_> {
     }
 }
 
-fn what_became(lost: Lost) -> &'static str {
+/// Why an environment tells nothing.
+pub(super) fn what_became(lost: Lost) -> &'static str {
     match lost {
         Lost::Gone => "its environment is emptied or overwritten (`env -i`, setproctitle)",
         Lost::Hidden => "only root may read its environment",
