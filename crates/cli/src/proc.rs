@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 /// A longer environment is an error. The kernel starts no program with more than 6 MiB of arguments and environment together
 /// (fs/exec.c, `bprm_stack_limits`).
 const ENVIRON: u64 = 8 << 20;
+/// And so is one of more variables: taken apart, small ones are many times their size.
+const VARIABLES: usize = 1 << 16;
 /// Of a longer command line the words within it.
 const CMDLINE: u64 = 1 << 20;
 /// For files in which the kernel writes a few lines. `Groups` in a status may name 65536.
@@ -61,11 +63,15 @@ impl Proc {
         numbers(&self.root)
     }
 
-    /// The environment. Only root and the process's own user may read it. `FileTooLarge`: it is longer than any that a program
-    /// can be started with.
+    /// The environment. Only root and the process's own user may read it. `FileTooLarge`: it is bigger than any that a program
+    /// is started with.
     pub fn environ(&self, pid: u32) -> io::Result<Environ> {
         let bytes = whole(&self.file(pid, "environ"), ENVIRON)?;
-        let entries = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+        if entries.clone().count() > VARIABLES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let entries = entries.map(String::from_utf8_lossy);
         Ok(entries.filter_map(|entry| entry.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()))).collect())
     }
 
@@ -236,6 +242,10 @@ mod tests {
         write("environ", &of_length(b"A=", ENVIRON - 2));
         assert_eq!(proc.environ(7).unwrap().len(), 1);
         write("environ", &of_length(b"A=", ENVIRON - 1));
+        assert_eq!(proc.environ(7).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        write("environ", (0..VARIABLES).map(|number| format!("{number}=\0")).collect::<String>().as_bytes());
+        assert_eq!(proc.environ(7).unwrap().len(), VARIABLES);
+        write("environ", "A=\0".repeat(VARIABLES + 1).as_bytes());
         assert_eq!(proc.environ(7).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         write("cmdline", &of_length(b"mpirun\0", 2 * CMDLINE));
         let words = proc.cmdline(7).unwrap();

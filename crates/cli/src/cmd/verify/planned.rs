@@ -5,7 +5,8 @@ use gpu_tune_engine::CpuSet;
 use gpu_tune_engine::launch::plan_text::{self, PlanText};
 use gpu_tune_engine::launch::preload;
 use gpu_tune_engine::plan::Share;
-use gpu_tune_shim_core::{env::Env, rank, text::Plan};
+use gpu_tune_shim_core::env::{Env, NAMES};
+use gpu_tune_shim_core::{rank, text::Plan};
 
 /// What is planned for a process, and as what.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,7 +63,8 @@ fn decoded(environ: &Environ) -> Option<PlanText> {
 }
 
 fn local_rank(environ: &Environ) -> Option<u32> {
-    let entries: Vec<String> = environ.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let asked = NAMES.into_iter().filter_map(|name| Some((name, environ.get(name)?)));
+    let entries: Vec<String> = asked.map(|(name, value)| format!("{name}={value}")).collect();
     let mut env = Env::default();
     entries.iter().for_each(|entry| env.see(entry.as_bytes()));
     rank::local_rank(&env, &Plan::read(environ.get("GPU_TUNE_PLAN")?.as_bytes())?)
