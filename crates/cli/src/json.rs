@@ -93,6 +93,20 @@ pub struct RankVerdict {
     pub blame: Vec<String>,
     /// What else there is to know, such as why there is no plan.
     pub notes: Vec<String>,
+    /// Variables that libraries below the framework read, by name, as the first process was started with them; empty where its
+    /// environment tells nothing.
+    pub environment: Vec<RankVariable>,
+}
+
+/// One variable of a running rank.
+#[derive(Debug, Serialize)]
+pub struct RankVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value; bytes that are no UTF-8 are U+FFFD.
+    pub value: String,
+    /// Whose value it is: `gpu-tune` or `user or image`.
+    pub from: &'static str,
 }
 
 /// `gpu-tune doctor --json`.

@@ -1,11 +1,27 @@
 //! What the kernel tells about other processes, below a root that tests replace by a tree of their own.
+//!
+//! Every file is read up to a bound: a process may declare any part of its memory its arguments and environment
+//! (`PR_SET_MM_MAP`, prctl(2)), gigabytes of it, and root reads what every user's processes have there.
 
 use gpu_tune_engine::CpuSet;
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+/// A longer environment is an error. The kernel starts no program with more than 6 MiB of arguments and environment together
+/// (fs/exec.c, `bprm_stack_limits`).
+const ENVIRON: u64 = 8 << 20;
+/// And so is one of more variables: taken apart, small ones are many times their size.
+const VARIABLES: usize = 1 << 16;
+/// Of a longer command line the words within it.
+const CMDLINE: u64 = 1 << 20;
+/// For files in which the kernel writes a few lines. `Groups` in a status may name 65536.
+const FEW_LINES: u64 = 1 << 20;
+/// `numa_maps` has a line of about a hundred bytes for each mapping, and a process some ten thousand at most by default
+/// (`vm.max_map_count`).
+const NUMA_MAPS: u64 = 64 << 20;
 
 /// A `/proc`.
 #[derive(Debug, Clone)]
@@ -47,16 +63,21 @@ impl Proc {
         numbers(&self.root)
     }
 
-    /// The environment. Only root and the process's own user may read it.
+    /// The environment. Only root and the process's own user may read it. `FileTooLarge`: it is bigger than any that a program
+    /// is started with.
     pub fn environ(&self, pid: u32) -> io::Result<Environ> {
-        let bytes = fs::read(self.file(pid, "environ"))?;
-        let entries = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+        let bytes = whole(&self.file(pid, "environ"), ENVIRON)?;
+        let entries = bytes.split(|byte| *byte == 0).filter(|entry| !entry.is_empty());
+        if entries.clone().count() > VARIABLES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let entries = entries.map(String::from_utf8_lossy);
         Ok(entries.filter_map(|entry| entry.split_once('=').map(|(n, v)| (n.to_owned(), v.to_owned()))).collect())
     }
 
-    /// The command line.
+    /// The command line; of one longer than 1 MiB what is before that.
     pub fn cmdline(&self, pid: u32) -> io::Result<Vec<String>> {
-        let bytes = fs::read(self.file(pid, "cmdline"))?;
+        let bytes = start(&self.file(pid, "cmdline"), CMDLINE)?;
         let args = bytes.split(|byte| *byte == 0).map(|arg| String::from_utf8_lossy(arg).into_owned());
         let mut args: Vec<String> = args.collect();
         if args.last().is_some_and(String::is_empty) {
@@ -67,12 +88,12 @@ impl Proc {
 
     /// Its control groups, one line for each hierarchy; empty where there are none.
     pub fn cgroup(&self, pid: u32) -> String {
-        fs::read_to_string(self.file(pid, "cgroup")).unwrap_or_default()
+        text(&self.file(pid, "cgroup"), FEW_LINES).unwrap_or_default()
     }
 
     /// The parent's pid; 0 for the first process and for one that is gone.
     pub fn parent(&self, pid: u32) -> u32 {
-        let status = fs::read_to_string(self.file(pid, "status")).unwrap_or_default();
+        let status = text(&self.file(pid, "status"), FEW_LINES).unwrap_or_default();
         field(&status, "PPid").and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
@@ -89,7 +110,7 @@ impl Proc {
 
     /// Real, effective, saved and file system user.
     fn users(&self, pid: u32) -> Option<Vec<u32>> {
-        let status = fs::read_to_string(self.file(pid, "status")).ok()?;
+        let status = text(&self.file(pid, "status"), FEW_LINES).ok()?;
         field(&status, "Uid")?.split_whitespace().map(|id| id.parse().ok()).collect()
     }
 
@@ -98,7 +119,7 @@ impl Proc {
         let folder = self.file(pid, "task");
         fs::metadata(&folder)?;
         let read = |tid: u32| {
-            let status = fs::read_to_string(folder.join(tid.to_string()).join("status")).ok()?;
+            let status = text(&folder.join(tid.to_string()).join("status"), FEW_LINES).ok()?;
             let cpus = field(&status, "Cpus_allowed_list")?.parse().ok()?;
             Some(Thread { tid, name: field(&status, "Name").unwrap_or_default().to_owned(), cpus })
         };
@@ -107,12 +128,31 @@ impl Proc {
 
     /// Its memory policy and where its memory is. Kernels without NUMA have no such file.
     pub fn memory(&self, pid: u32) -> io::Result<Memory> {
-        Ok(memory(&fs::read_to_string(self.file(pid, "numa_maps"))?))
+        Ok(memory(&text(&self.file(pid, "numa_maps"), NUMA_MAPS)?))
     }
 
     fn file(&self, pid: u32, name: &str) -> PathBuf {
         self.root.join(pid.to_string()).join(name)
     }
+}
+
+/// The first bytes of a file, all where there are no more.
+fn start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file that has no more bytes than this.
+fn whole(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let bytes = start(path, most + 1)?;
+    let fits = u64::try_from(bytes.len()).is_ok_and(|length| length <= most);
+    fits.then_some(bytes).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+}
+
+/// The same as text. Names in it may be any bytes.
+fn text(path: &Path, most: u64) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&whole(path, most)?).into_owned())
 }
 
 /// Our effective user, whose our own directory in /proc is; nobody's number where there is no /proc.
@@ -190,6 +230,33 @@ mod tests {
     fn without_a_stack_the_first_mapping_tells() {
         assert_eq!(memory("5500 default file=/bin/x mapped=1 N0=1 kernelpagesize_kB=4\n").policy, "default");
         assert_eq!(memory("").policy, "");
+    }
+
+    #[test]
+    fn every_file_is_read_up_to_a_bound() {
+        let root = std::env::temp_dir().join(format!("gpu-tune-proc-{}", std::process::id()));
+        let proc = Proc::at(&root);
+        fs::create_dir_all(root.join("7")).unwrap();
+        let write = |name: &str, bytes: &[u8]| fs::write(root.join("7").join(name), bytes).unwrap();
+        let of_length = |start: &[u8], length: u64| [start, &vec![b'x'; usize::try_from(length).unwrap()]].concat();
+        write("environ", &of_length(b"A=", ENVIRON - 2));
+        assert_eq!(proc.environ(7).unwrap().len(), 1);
+        write("environ", &of_length(b"A=", ENVIRON - 1));
+        assert_eq!(proc.environ(7).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        write("environ", (0..VARIABLES).map(|number| format!("{number}=\0")).collect::<String>().as_bytes());
+        assert_eq!(proc.environ(7).unwrap().len(), VARIABLES);
+        write("environ", "A=\0".repeat(VARIABLES + 1).as_bytes());
+        assert_eq!(proc.environ(7).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        write("cmdline", &of_length(b"mpirun\0", 2 * CMDLINE));
+        let words = proc.cmdline(7).unwrap();
+        assert_eq!((words[0].as_str(), words.len(), words[1].len()), ("mpirun", 2, (1 << 20) - 7));
+        write("status", &of_length(b"PPid:\t3\n", FEW_LINES));
+        assert_eq!((proc.parent(7), proc.user(7)), (0, None));
+        write("cgroup", &of_length(b"0::/slurm", FEW_LINES));
+        assert_eq!(proc.cgroup(7), "");
+        write("numa_maps", &of_length(b"7f00 default N0=1 ", NUMA_MAPS));
+        assert_eq!(proc.memory(7).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `gpu-tune bench` with a stand-in for the CUDA driver, and on this machine's memory.
 
 use crate::common::{gpu_tune, scratch, told, topology};
+use gpu_tune_engine::CpuSet;
 use serde_json::Value;
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -14,6 +16,61 @@ fn memory_is_measured_where_there_is_no_gpu() {
     assert!(row["bytes_per_second"]["near"].as_f64().expect("a rate") > 1e6, "{row}");
     assert!(row["bytes_per_second"]["unbound"].as_f64().expect("a rate") > 1e6, "{row}");
     assert_eq!(row["latency_seconds"], Value::Null);
+}
+
+/// A package with one core and one NUMA node, as hwloc writes them.
+fn package(cpu: u32, node: u32) -> String {
+    let sets = ["cpuset", "complete_cpuset"].map(|name| format!("{name}=\"{:#x}\"", 1 << cpu));
+    let nodes = ["nodeset", "complete_nodeset"].map(|name| format!("{name}=\"{:#x}\"", 1 << node));
+    let sets = [sets, nodes].concat().join(" ");
+    let object = |kind: &str, number: u32, inner: &str| {
+        format!("<object type=\"{kind}\" os_index=\"{number}\" {sets}{inner}</object>")
+    };
+    let numa = object("NUMANode", node, " local_memory=\"12277906944\">");
+    let core = object("Core", cpu, &(">".to_owned() + &object("PU", cpu, ">")));
+    object("Package", cpu, &format!(">{numa}{core}"))
+}
+
+/// Where there are only these two CPUs, the second one on a NUMA node that no host of tests has.
+fn machine_with_a_node_that_is_not_here(test: &str) -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("CPUs").trim();
+    let allowed: CpuSet = allowed.parse().expect("a list");
+    if !(allowed.contains(0) && allowed.contains(1)) {
+        println!("skipped: needs CPUs 0 and 1");
+        return None;
+    }
+    let sets = "cpuset=\"0x3\" complete_cpuset=\"0x3\" allowed_cpuset=\"0x3\" nodeset=\"0x40000001\" \
+                complete_nodeset=\"0x40000001\" allowed_nodeset=\"0x40000001\"";
+    let text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\
+         <object type=\"Machine\" os_index=\"0\" {sets}>{}{}</object></topology>\n",
+        package(0, 0),
+        package(1, 30)
+    );
+    let file = scratch(test).join("node30.xml");
+    fs::write(&file, text).expect("a file");
+    file.to_str().map(str::to_owned)
+}
+
+#[test]
+fn a_place_that_cannot_be_had_is_told_once_and_has_no_number() {
+    let Some(machine) = machine_with_a_node_that_is_not_here("bench-node30") else { return };
+    let bench = |more: &[&str]| {
+        gpu_tune(&[&["bench", "--memory", "--seconds", "1", "--size", "4", "--topology", &machine], more].concat())
+    };
+    let text = told(&bench(&[]));
+    let (table, warnings) = text.split_once("--- stderr\n").expect("both");
+    assert_eq!(warnings.matches("gpu-tune: warning: ").count(), 1, "{text}");
+    assert!(warnings.contains("the measuring thread: cannot bind memory to NUMA node 30: set_mempolicy: "), "{text}");
+    assert_eq!(table.matches(" × far").count(), 0, "{text}");
+    let output = bench(&["--json"]);
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(&output)));
+    let rates = |row: usize| {
+        let rates = &value["rows"][row]["bytes_per_second"];
+        ["near", "far", "unbound"].map(|place| rates[place].is_f64())
+    };
+    assert_eq!((rates(0), rates(1)), ([true, false, true], [false, true, true]), "{value}");
 }
 
 /// The stand-in, built with the C compiler that Rust links with into a folder of the test's own.

@@ -110,10 +110,47 @@ fn numactl_above_a_rank_is_named() {
 }
 
 #[test]
+fn mpirun_is_named_unless_it_was_told_not_to_bind() {
+    let root = scratch("verify-mpirun");
+    let environ = worker("", &["OMPI_COMM_WORLD_LOCAL_RANK=1"]);
+    Process { threads: &["0-63"], ..rank1(&environ) }.write(&root);
+    let blamed = |cmdline: &str| {
+        Process { pid: 100, parent: 1, cmdline, ..rank1(&[]) }.write(&root);
+        let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+        assert!(text.contains("1 of 1 thread may run outside CPUs 16-31"), "{text}");
+        text.contains("probably: `/usr/bin/mpirun` of process 100 binds its ranks by default: give it `--bind-to none`")
+    };
+    assert!(blamed("/usr/bin/mpirun -n 2 python3 train.py"));
+    assert!(!blamed("/usr/bin/mpirun -n 2 --bind-to none python3 train.py"));
+}
+
+#[test]
 fn a_variable_that_no_longer_has_our_value_is_named() {
     let environ = worker("", &["LOCAL_RANK=1", "GPU_TUNE_SET=NCCL_DEBUG=00000000"]);
     let text = torchrun("verify-set", &rank1(&environ));
     assert!(text.contains("changed since gpu-tune set them: NCCL_DEBUG"), "{text}");
+}
+
+#[test]
+fn the_json_has_the_variables_that_matter_and_whose_they_are() {
+    let root = scratch("verify-environment");
+    let set = format!("GPU_TUNE_SET=NCCL_DEBUG={:08x}", gpu_tune_shim_core::bytes::hash(b"WARN"));
+    let environ = worker("", &["LOCAL_RANK=1", "PATH=/bin", "OMP_NUM_THREADS=4", "NCCL_DEBUG=WARN", &set]);
+    rank1(&environ).write(&root);
+    let emptied = Process { pid: 400, environ: &["NCCL_DEBUG=INFO"], ..rank1(&[]) };
+    emptied.write(&root);
+    write(root.join("400/cgroup"), "0::/slurm/job_42/step_0/user/task_1\n");
+    let output = gpu_tune(&["verify", "--json", "--job", "42", "--proc", &root.to_string_lossy()]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let variable =
+        |name: &str, value: &str, from: &str| serde_json::json!({"name": name, "value": value, "from": from});
+    let expected = [variable("NCCL_DEBUG", "WARN", "gpu-tune"), variable("OMP_NUM_THREADS", "4", "user or image")];
+    let of = |pid: u32| {
+        let ranks = value["ranks"].as_array().expect("ranks");
+        ranks.iter().find(|rank| rank["pids"][0] == pid).expect("a rank")["environment"].clone()
+    };
+    assert_eq!(of(300), serde_json::json!(expected));
+    assert_eq!(of(400), serde_json::json!([]));
 }
 
 #[test]
@@ -209,6 +246,107 @@ fn a_file_that_another_users_process_names_is_not_opened() {
     assert!(!verify().contains("beats INFO"), "{}", verify());
 }
 
+/// What `verify` says of all processes: the first line of each row, as name, pid and state.
+fn rows(root: &Path) -> Vec<[String; 3]> {
+    let output = gpu_tune(&["verify", "--proc", &root.to_string_lossy()]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let row = |line: &str| {
+        let (name, rest) = line.split_once("  ").expect("columns");
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        [name, words[0], words[words.len() - 1]].map(str::to_owned)
+    };
+    text.lines().skip(1).take_while(|line| !line.is_empty()).map(row).collect()
+}
+
+/// Like [`rank1`], outside Slurm.
+fn by_exec<'a>(pid: u32, parent: u32, environ: &'a [&'a str], cpus: &'a [&'a str]) -> Process<'a> {
+    let policy = if cpus == ["0-31"] { "default" } else { "prefer:1" };
+    Process { pid, parent, environ, threads: cpus, policy, ..rank1(&[]) }
+}
+
+fn is(name: &str, pid: &str, state: &str) -> [String; 3] {
+    [name, pid, state].map(str::to_owned)
+}
+
+#[test]
+fn outside_slurm_ranks_that_were_tuned_themselves_are_told_apart_by_plan_and_number() {
+    let root = scratch("verify-exec-ranks");
+    let (a, b) = ("GPU_TUNE_PLAN=1;0-15;;0-15:p1", "GPU_TUNE_PLAN=1;16-31;;16-31:p1");
+    let numbered = |plan| ["GPU_TUNE_PROFILE=h200", plan];
+    let rank0 = [&numbered(a)[..], &["LOCAL_RANK=0"]].concat();
+    let rank1 = [&numbered(b)[..], &["OMPI_COMM_WORLD_LOCAL_RANK=1"]].concat();
+    by_exec(100, 1, &rank0, &["0-15"]).write(&root);
+    by_exec(110, 100, &rank0, &["0-15"]).write(&root);
+    by_exec(200, 1, &rank1, &["16-31"]).write(&root);
+    assert_eq!(rows(&root), [is("0", "100", "ok"), is("1", "200", "ok")]);
+    // Two more without a number, one of them with a worker.
+    let (plain, other) = (numbered(a), numbered(b));
+    by_exec(300, 1, &plain, &["0-15"]).write(&root);
+    by_exec(310, 300, &plain, &["0-15"]).write(&root);
+    by_exec(400, 1, &other, &["16-31"]).write(&root);
+    let more = [is("0", "100", "ok"), is("1", "200", "ok"), is("pid 300", "300", "ok"), is("pid 400", "400", "ok")];
+    assert_eq!(rows(&root), more);
+    // Another user's process, which calls itself rank 0 with this very plan, and is elsewhere.
+    by_exec(500, 1, &rank0, &["0-63"]).write(&root);
+    give_away(&root, 500);
+    let told: Vec<_> = rows(&root).into_iter().filter(|[name, ..]| name.starts_with('0')).collect();
+    assert_eq!(told, [is("0 (pid 100)", "100", "ok"), is("0 (pid 500)", "500", "differs")]);
+}
+
+#[test]
+fn outside_slurm_two_launchers_keep_their_ranks() {
+    let root = scratch("verify-exec-launchers");
+    let launcher = ["GPU_TUNE_PROFILE=h200", PLAN, SHIM];
+    let rank = [&launcher[..], &["LOCAL_RANK=1"]].concat();
+    for first in [100, 200] {
+        by_exec(first, 1, &launcher, &["0-31"]).write(&root);
+        by_exec(first + 10, first, &rank, &["16-31"]).write(&root);
+        by_exec(first + 20, first + 10, &rank, &["16-31"]).write(&root);
+    }
+    let expected = [
+        is("launcher 100", "100", "ok"),
+        is("100.1", "110", "ok"),
+        is("launcher 200", "200", "ok"),
+        is("200.1", "210", "ok"),
+    ];
+    assert_eq!(rows(&root), expected);
+    ["200", "210", "220"].iter().for_each(|pid| fs::remove_dir_all(root.join(pid)).expect("the second one ends"));
+    assert_eq!(rows(&root), [is("launcher", "100", "ok"), is("1", "110", "ok")]);
+}
+
+#[test]
+fn an_environment_bigger_than_any_real_one_is_not_read() {
+    let root = scratch("verify-huge");
+    let task = Process { pid: 100, parent: 90, ..rank1(&COMMON) };
+    let filler = format!("A={}", "x".repeat(8 << 20));
+    let huge = [&COMMON[..], &[filler.as_str()]].concat();
+    let huge = Process { pid: 300, parent: 1, environ: &huge, ..task };
+    [&task, &huge].iter().for_each(|process| process.write(&root));
+    write(root.join("300/cgroup"), "0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_1\n");
+    let text = told(&gpu_tune(&["verify", "--job", "42", "--proc", &root.to_string_lossy()]));
+    let expected = "\npid 300\n  its plan is unknown: its environment, or what its user's processes have in all, is bigger than \
+                    is read\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn slurms_own_traces_beat_what_a_process_says_of_its_job() {
+    let root = scratch("verify-other-job");
+    let task = Process { pid: 100, parent: 90, threads: &["0-31"], policy: "default", ..rank1(&COMMON) };
+    let stepd = Process { pid: 190, parent: 1, cmdline: "slurmstepd: [43.0]", environ: &[], ..task };
+    let below = Process { pid: 200, parent: 190, ..task };
+    let inside = Process { pid: 300, parent: 1, ..task };
+    [&task, &stepd, &below, &inside].iter().for_each(|process| process.write(&root));
+    write(root.join("300/cgroup"), "0::/system.slice/slurmstepd.scope/job_43/step_0/user/task_1\n");
+    let pids = |options: &[&str]| {
+        let output = gpu_tune(&[options, &["--json", "--proc", &root.to_string_lossy()]].concat());
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        value["ranks"][0]["pids"].clone()
+    };
+    assert_eq!(pids(&["verify", "--job", "42"]), serde_json::json!([100]));
+    assert_eq!(pids(&["verify", "--pid", "300"]), serde_json::json!([300]));
+}
+
 #[test]
 fn text_of_processes_can_neither_play_with_a_terminal_nor_forge_lines() {
     let hostile = "NCCL_DEBUG=\x1b]0;title\x07\nrank 7\n  fine";
@@ -255,6 +393,26 @@ fn a_process_that_nobody_tuned_is_nothing_to_look_at() {
     let running = Running(command.spawn().expect("sleep starts"));
     let text = told(&gpu_tune(&["verify", "--pid", &running.0.id().to_string()]));
     assert!(text.starts_with("exit 1\n") && text.contains("gpu-tune did not tune this process"), "{text}");
+}
+
+#[test]
+fn each_process_that_was_named_and_is_not_seen_is_told() {
+    let root = scratch("verify-missing");
+    let environ = worker("", &["LOCAL_RANK=1"]);
+    let filler = format!("A={}", "x".repeat(8 << 20));
+    rank1(&environ).write(&root);
+    Process { pid: 400, environ: &[&filler], ..rank1(&[]) }.write(&root);
+    let verify =
+        |options: &[&str]| told(&gpu_tune(&[&["verify", "--proc", &root.to_string_lossy()][..], options].concat()));
+    let missing = "--- stderr\n\
+                   gpu-tune: error: process 400 cannot be looked at: its environment, or what its user's processes have in all, \
+                   is bigger than is read\n\
+                   gpu-tune: error: there is no process 999999 on this node\n";
+    let text = verify(&["--pid", "300", "--pid", "400,999999"]);
+    assert!(text.starts_with("exit 1\n--- stdout\njob 42, step 0\n") && text.ends_with(missing), "{text}");
+    assert!(verify(&["--json", "--pid", "300,400,999999"]).contains("--- stdout\n{\"schema\":1"));
+    assert_eq!(verify(&["--pid", "400,999999"]), format!("exit 1\n--- stdout\n{missing}"));
+    assert!(verify(&["--pid", "300"]).starts_with("exit 0\n"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Copies from pinned memory to each GPU.
 
 use super::cuda::{CudaError, Driver};
-use super::measure::in_turns;
+use super::measure::{in_turns, possible};
 use super::places::around;
 use super::{Row, share};
 use crate::{output, words};
@@ -24,12 +24,13 @@ pub(super) fn measure(
     total: Duration,
 ) -> Result<Vec<Row>, CudaError> {
     let driver = Driver::open(library)?;
-    let mut work = Vec::new();
+    let (mut work, mut refused) = (Vec::new(), Vec::new());
     for (index, gpu) in machine.gpus.iter().enumerate() {
         let near = gpu.locality.as_ref().map(|near| &near.cpus).unwrap_or(&machine.cpus);
         match (driver.device(gpu.pci), around(machine, near, allowed)) {
             (Ok(device), Some(places)) => {
-                work.push((format!("GPU {index} {} {}", gpu.pci, words::model(gpu)), device, places))
+                let name = format!("GPU {index} {} {}", gpu.pci, words::model(gpu));
+                work.push((name, device, possible(places, &mut refused)));
             }
             (Err(error), _) => output::warn(&skipped(index, &error.to_string())),
             (_, None) => output::warn(&skipped(index, "no allowed CPU is near it")),

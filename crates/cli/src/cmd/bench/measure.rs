@@ -1,7 +1,7 @@
 //! Takes samples of the placements in turns and keeps the medians.
 
 use super::places::Places;
-use gpu_tune_engine::apply::apply;
+use gpu_tune_engine::apply::{Outcome, apply};
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::Share;
 use std::thread;
@@ -31,7 +31,7 @@ pub(super) fn in_turns<const N: usize, E: Send>(
     sample: impl Fn() -> Result<[f64; N], E> + Sync,
 ) -> Result<[Medians; N], E> {
     let unbound = Share::default();
-    let shares = [Some(&places.near), places.far.as_ref(), Some(&unbound)];
+    let shares = [places.near.as_ref(), places.far.as_ref(), Some(&unbound)];
     let mut taken: [Vec<[f64; N]>; 3] = Default::default();
     let end = Instant::now() + budget.time;
     let mut round = 0;
@@ -40,7 +40,9 @@ pub(super) fn in_turns<const N: usize, E: Send>(
             // Another one goes first in each round.
             let at = (turn + round) % shares.len();
             let (Some(Some(share)), Some(taken)) = (shares.get(at), taken.get_mut(at)) else { continue };
-            taken.push(bound(share, &sample)?);
+            if let Ok(sample) = bound(share, &sample) {
+                taken.push(sample?);
+            }
         }
         round += 1;
     }
@@ -52,13 +54,26 @@ pub(super) fn in_turns<const N: usize, E: Send>(
     }))
 }
 
-/// Runs in a thread of its own, bound. A refused binding shows as equal numbers, so it is told.
-fn bound<T: Send>(share: &Share, run: &(impl Fn() -> T + Sync)) -> T {
+/// Those of the placements that this host makes. A machine's file may name nodes that it lacks, and a container may forbid the
+/// call: numbers taken elsewhere would pass for that place's. Each refusal is told once; `refused` are those told before.
+pub(super) fn possible(places: Places, refused: &mut Vec<Share>) -> Places {
+    let mut tried = |share: &Share| {
+        let Err(outcome) = bound(share, &|| ()) else { return true };
+        if !refused.contains(share) {
+            outcome.notices("the measuring thread", share).iter().for_each(crate::output::warn);
+            refused.push(share.clone());
+        }
+        false
+    };
+    Places { near: places.near.filter(&mut tried), far: places.far.filter(&mut tried) }
+}
+
+/// Runs in a thread of its own, bound; an error where it cannot be bound so.
+fn bound<T: Send>(share: &Share, run: &(impl Fn() -> T + Sync)) -> Result<T, Outcome> {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let outcome = apply(&mut Linux, share);
-            outcome.notices("the measuring thread", share).iter().for_each(crate::output::warn);
-            run()
+            if outcome.is_fine() { Ok(run()) } else { Err(outcome) }
         });
         match thread.join() {
             Ok(answer) => answer,
@@ -82,7 +97,7 @@ mod tests {
     use std::sync::Mutex;
 
     fn places(far: bool) -> Places {
-        Places { near: Share::default(), far: far.then(Share::default) }
+        Places { near: Some(Share::default()), far: far.then(Share::default) }
     }
 
     #[test]
@@ -104,6 +119,17 @@ mod tests {
         let Ok([result]) =
             in_turns(&places(false), Budget { time: Duration::ZERO, least: 3 }, || Ok::<_, Infallible>([1.0]));
         assert_eq!((result.far, result.near), (None, Some(1.0)));
+    }
+
+    #[test]
+    fn a_place_that_this_host_does_not_have_is_not_measured() {
+        let nowhere = Share { cpus: Some("60000".parse().unwrap()), memory: None };
+        let places = Places { near: Some(Share::default()), far: Some(nowhere.clone()) };
+        let Ok([result]) = in_turns(&places, Budget { time: Duration::ZERO, least: 3 }, || Ok::<_, Infallible>([1.0]));
+        assert_eq!(result, Medians { near: Some(1.0), far: None, unbound: Some(1.0) });
+        let mut refused = Vec::new();
+        let left = possible(places, &mut refused);
+        assert_eq!((left, refused), (Places { near: Some(Share::default()), far: None }, vec![nowhere]));
     }
 
     #[test]

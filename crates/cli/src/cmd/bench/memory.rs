@@ -1,8 +1,9 @@
 //! Copies within memory: what a NUMA node's cores get from near and from far memory.
 
-use super::measure::in_turns;
+use super::measure::{in_turns, possible};
 use super::places::around;
 use super::{Row, share};
+use gpu_tune_engine::machine::NumaNode;
 use gpu_tune_engine::{CpuSet, Machine};
 use std::hint::black_box;
 use std::io;
@@ -17,13 +18,12 @@ const COPIES: u32 = 4;
 
 /// One row for each node that has memory and an allowed CPU.
 pub(super) fn measure(machine: &Machine, allowed: &CpuSet, bytes: usize, total: Duration) -> io::Result<Vec<Row>> {
-    let nodes: Vec<_> = machine
-        .numa
-        .iter()
-        .filter_map(|node| {
-            Some((node.id, around(machine, &node.cpus, allowed)?, cores(machine, &(&node.cpus & allowed))))
-        })
-        .collect();
+    let mut refused = Vec::new();
+    let work = |node: &NumaNode| {
+        let places = possible(around(machine, &node.cpus, allowed)?, &mut refused);
+        Some((node.id, places, cores(machine, &(&node.cpus & allowed))))
+    };
+    let nodes: Vec<_> = machine.numa.iter().filter_map(work).collect();
     let budget = share(total, nodes.len());
     let row = |(node, places, cores): &(u32, _, usize)| {
         let threads = (*cores).clamp(1, THREADS);

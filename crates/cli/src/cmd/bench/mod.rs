@@ -12,7 +12,8 @@
 //! With `--topology` the file is taken for the description of this node, as `topology=` in plugstack.conf does.
 //!
 //! Run it on an otherwise idle node, with all its CPUs allowed: `srun --exclusive --gpu-tune=off gpu-tune bench`. `far` is
-//! missing where the machine, or what the job may use, has a single NUMA node. The exit status is 1 when nothing could be
+//! missing where the machine, or what the job may use, has a single NUMA node; `near` or `far` is where the process cannot be
+//! bound there, which is told. The exit status is 1 when nothing could be
 //! measured.
 
 mod cuda;

@@ -3,10 +3,10 @@
 use gpu_tune_engine::plan::{MemKind, Memory, Share};
 use gpu_tune_engine::{CpuSet, Machine};
 
-/// The three placements. `far` is `None` where there is no second node.
+/// The three placements; unbound needs no description. `None`: there is no such place, or this host does not let us have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {
-    pub(super) near: Share,
+    pub(super) near: Option<Share>,
     pub(super) far: Option<Share>,
 }
 
@@ -17,7 +17,7 @@ pub(super) fn around(machine: &Machine, near: &CpuSet, allowed: &CpuSet) -> Opti
         .iter()
         .find(|node| usable(machine, node.id, &(&node.cpus & allowed)) && !node.cpus.is_disjoint(near))?;
     Some(Places {
-        near: on(machine, here.id, allowed)?,
+        near: Some(on(machine, here.id, allowed)?),
         far: far_from(machine, near, allowed).and_then(|node| on(machine, node, allowed)),
     })
 }
@@ -51,7 +51,7 @@ mod tests {
     fn nodes(machine: &Machine, near: &str, allowed: &CpuSet) -> Option<(u32, Option<u32>)> {
         let places = around(machine, &near.parse().unwrap(), allowed)?;
         let first = |share: Share| share.memory.unwrap().first;
-        Some((first(places.near), places.far.map(first)))
+        Some((first(places.near.unwrap()), places.far.map(first)))
     }
 
     #[test]
@@ -67,7 +67,7 @@ mod tests {
         let allowed: CpuSet = "16-19,33".parse().unwrap();
         assert_eq!(nodes(&machine, "16-31,144-159", &allowed), Some((1, Some(2))));
         let places = around(&machine, &"16-31".parse().unwrap(), &"16-19".parse().unwrap()).unwrap();
-        assert_eq!((places.near.cpus.unwrap().to_string().as_str(), places.far), ("16-19", None));
+        assert_eq!((places.near.unwrap().cpus.unwrap().to_string().as_str(), places.far), ("16-19", None));
         assert_eq!(nodes(&machine, "16-31", &"0-3".parse().unwrap()), None);
     }
 }

@@ -22,9 +22,18 @@ const VARIABLES: [Variable; 8] = [
 
 /// Launchers that bind the ranks they start without being asked.
 const BINDING_LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "prterun", "orterun"];
+/// The parameters by which Open MPI, up to 4 and from 5 on, is told not to; also as variables behind these words.
+const POLICIES: [&str; 2] = ["hwloc_base_binding_policy", "hwloc_default_binding_policy"];
+const PARAMETERS: [&str; 2] = ["OMPI_MCA_", "PRTE_MCA_"];
 
 /// Where a shell leaves the path of the program it started: one that runs another leaves no other trace.
 const LAST_STARTED: &str = "_";
+
+/// Whether a variable's value is looked at.
+pub(super) fn asks(name: &str) -> bool {
+    let binds = VARIABLES.iter().any(|(variable, ..)| *variable == name);
+    binds || [LAST_STARTED, preload::LD_PRELOAD].contains(&name) || is_policy_of_none(name, "none")
+}
 
 fn set(value: &str) -> bool {
     !value.is_empty()
@@ -42,7 +51,7 @@ fn binds(value: &str) -> bool {
 pub(super) fn suspects(proc: &Proc, group: &Group, cpus: &CpuSet) -> Vec<String> {
     let mut suspects: Vec<String> = variables(&group.environ).chain(started_through(&group.environ)).collect();
     let first = group.pids.first().copied().unwrap_or_default();
-    suspects.extend(commands(proc, first));
+    suspects.extend(commands(proc, first, &group.environ));
     suspects.extend(never_bound(group, cpus));
     suspects
 }
@@ -55,7 +64,7 @@ fn variables(environ: &Environ) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The process and what is above it, as long as it belongs to the job.
-fn commands(proc: &Proc, pid: u32) -> Vec<String> {
+fn commands(proc: &Proc, pid: u32, environ: &Environ) -> Vec<String> {
     const GENERATIONS: usize = 16;
     let line = std::iter::successors(Some(pid), |pid| Some(proc.parent(*pid)).filter(|parent| *parent > 1));
     let mut found = Vec::new();
@@ -64,17 +73,48 @@ fn commands(proc: &Proc, pid: u32) -> Vec<String> {
         if words.first().is_some_and(|word| word.starts_with("slurmstepd")) {
             break;
         }
-        let told = words.iter().filter_map(|word| Some(format!("`{word}` of process {pid} {}", binds_ranks(word)?)));
-        found.extend(told);
+        let left_alone = told_not_to_bind(&words) || environ.iter().any(|(name, value)| is_policy_of_none(name, value));
+        let binding = words.iter().filter(|word| !(left_alone && is_binding_launcher(word)));
+        found.extend(binding.filter_map(|word| Some(format!("`{word}` of process {pid} {}", binds_ranks(word)?))));
     }
     found
 }
 
+fn is_binding_launcher(word: &str) -> bool {
+    word.rsplit('/').next().is_some_and(|name| BINDING_LAUNCHERS.contains(&name))
+}
+
+/// Whether a launcher's command line says that it is not to bind: `--bind-to none`, `--bind-to=none`, `--bind-to-none`,
+/// `--mca hwloc_base_binding_policy none`, with one dash or two.
+fn told_not_to_bind(words: &[String]) -> bool {
+    let next = words.iter().skip(1).map(String::as_str).chain([""]);
+    words.iter().zip(next).any(|(word, next)| {
+        let name = word.trim_start_matches('-');
+        let (option, value) = name.split_once('=').unwrap_or((name, next));
+        match option {
+            "bind-to-none" => word.starts_with('-'),
+            "bind-to" => word.starts_with('-') && is_none(value),
+            _ => POLICIES.contains(&option) && is_none(value),
+        }
+    })
+}
+
+/// Whether a variable says it.
+fn is_policy_of_none(name: &str, value: &str) -> bool {
+    let parameter = PARAMETERS.iter().find_map(|start| name.strip_prefix(start));
+    parameter.is_some_and(|parameter| POLICIES.contains(&parameter)) && is_none(value)
+}
+
+/// Qualifiers may follow, as in `none:if-supported`.
+fn is_none(policy: &str) -> bool {
+    policy.split(':').next() == Some("none")
+}
+
 /// What a word of a command line does to the processes below it; `None`: nothing.
 fn binds_ranks(word: &str) -> Option<&'static str> {
-    match word.rsplit('/').next() {
+    match word {
         _ if binders::is_program(word) => Some("binds what it starts"),
-        Some(name) if BINDING_LAUNCHERS.contains(&name) => Some("binds its ranks by default: give it `--bind-to none`"),
+        _ if is_binding_launcher(word) => Some("binds its ranks by default: give it `--bind-to none`"),
         _ => binders::flag(word),
     }
 }
@@ -124,6 +164,26 @@ mod tests {
         for word in ["my-numactl", "--numa-bindings", "mpirun.py", ""] {
             assert!(binds_ranks(word).is_none(), "{word}");
         }
+    }
+
+    #[test]
+    fn a_launcher_that_was_told_not_to_bind_is_known() {
+        let told = |line: &str| told_not_to_bind(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        for line in [
+            "mpirun --bind-to none -n 2 a.out",
+            "mpirun --bind-to=none a.out",
+            "mpiexec -bind-to none a.out",
+            "mpirun -n 2 --bind-to-none a.out",
+            "mpirun --mca hwloc_base_binding_policy none a.out",
+            "prterun --prtemca hwloc_default_binding_policy none:if-supported a.out",
+        ] {
+            assert!(told(line), "{line}");
+        }
+        for line in ["mpirun a.out", "mpirun --bind-to core a.out", "mpirun none --bind-to", "mpirun bind-to none"] {
+            assert!(!told(line), "{line}");
+        }
+        assert!(is_policy_of_none("OMPI_MCA_hwloc_base_binding_policy", "none"));
+        assert!(!is_policy_of_none("OMPI_MCA_hwloc_base_binding_policy", "core") && !is_policy_of_none("NONE", "none"));
     }
 
     #[test]

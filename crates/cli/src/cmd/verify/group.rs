@@ -1,20 +1,11 @@
 //! Which processes belong together: a rank and everything it started.
 
-use super::origin::{GENERATIONS, Origin, Process, Processes};
+use super::name::Name;
+use super::origin::{GENERATIONS, Lost, Process, Processes, Scope};
 use super::planned::{Planned, by_cpus, planned};
 use crate::proc::{Environ, Proc};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Which processes to look at.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Scope<'a> {
-    /// Those of one job.
-    Job(&'a str),
-    /// All that gpu-tune tuned.
-    Node,
-    /// Just these, tuned or not.
-    Pids(&'a [u32]),
-}
+use std::rc::Rc;
 
 /// A rank, or a launcher, with its processes.
 #[derive(Debug)]
@@ -23,39 +14,19 @@ pub(super) struct Group {
     /// Ascending, which mostly means that the first started the others.
     pub(super) pids: Vec<u32>,
     /// The first process's environment.
-    pub(super) environ: Environ,
+    pub(super) environ: Rc<Environ>,
     /// What is planned for it.
     pub(super) planned: Planned,
     /// Why its own environment tells nothing, where that is so.
     pub(super) lost: Option<Lost>,
 }
 
-/// What became of an environment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lost {
-    /// Emptied or overwritten.
-    Gone,
-    /// Only root may read it.
-    Hidden,
-}
-
-/// Who it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Name {
-    pub(super) job: String,
-    pub(super) step: String,
-    /// `SLURM_LOCALID`.
-    pub(super) task: Option<u32>,
-    /// For a rank that a launcher started.
-    pub(super) local_rank: Option<u32>,
-    /// For a process that stands for itself: it was named by its pid, or its environment is lost.
-    pub(super) pid: Option<u32>,
-}
-
 /// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) groups: Vec<Group>,
+    /// Processes that were named by their pid, and why they cannot be looked at; `None`: there is no such process.
+    pub(super) missing: Vec<(u32, Option<Lost>)>,
     /// Processes whose environment only root may read.
     pub(super) hidden: usize,
     /// Processes of the job, tuned or not.
@@ -64,7 +35,7 @@ pub(super) struct Found {
 
 /// Finds the groups, sorted by job, step, task and rank.
 pub(super) fn find(proc: &Proc, scope: Scope<'_>) -> Found {
-    let processes = Processes::read(proc);
+    let processes = Processes::read(proc, scope);
     let mut found = match scope {
         Scope::Pids(pids) => alone(&processes, pids),
         Scope::Job(job) => Finder::new(proc, &processes, Some(job)).find(),
@@ -77,23 +48,24 @@ pub(super) fn find(proc: &Proc, scope: Scope<'_>) -> Found {
 /// Each for itself.
 fn alone(processes: &Processes, pids: &[u32]) -> Found {
     let mut found = Found::default();
-    for (pid, process) in pids.iter().filter_map(|pid| Some((*pid, processes.get(*pid)?))) {
-        if process.hidden {
-            found.hidden += 1;
-        } else {
-            let planned = planned(&process.environ);
-            let name = Name { pid: Some(pid), ..name(process, &planned) };
-            found.groups.push(Group { name, pids: vec![pid], environ: process.environ.clone(), planned, lost: None });
+    for pid in pids.iter().copied() {
+        match processes.get(pid) {
+            Some(process) if process.unread.is_none() => found.groups.push(named(pid, process)),
+            unreadable => found.missing.push((pid, unreadable.and_then(|process| process.unread))),
         }
     }
     found
 }
 
-fn name(process: &Process, planned: &Planned) -> Name {
-    let Origin { job, step, task } = process.origin.clone().unwrap_or_default();
-    let own = |name: &str| process.environ.get(name).and_then(|id| id.parse().ok());
-    Name { job, step, task: task.or_else(|| own("SLURM_LOCALID")), local_rank: planned.local_rank, pid: None }
+fn named(pid: u32, process: &Process) -> Group {
+    let planned = planned(&process.environ);
+    let name = Name { pid: Some(pid), ..Name::of(process, &planned) };
+    Group { pids: vec![pid], environ: process.environ.clone(), ..Group::of(name, planned) }
 }
+
+/// Which processes are one rank: the name, and outside Slurm the same plan. Whoever gives his processes another's job or
+/// numbers does not join it: the user counts.
+type Key<'a> = (Name, Option<u32>, Option<&'a str>);
 
 struct Finder<'a> {
     proc: &'a Proc,
@@ -111,14 +83,15 @@ impl<'a> Finder<'a> {
     }
 
     fn find(&self) -> Found {
-        let mut groups: BTreeMap<Name, Group> = BTreeMap::new();
+        let mut groups: BTreeMap<Key<'_>, Group> = BTreeMap::new();
         for (pid, _) in self.processes.iter().filter(|(pid, process)| self.wanted(*pid, process)) {
-            let group = self.group(self.head(pid));
-            groups.entry(group.name.clone()).or_insert(group).pids.push(pid);
+            let head = self.head(pid);
+            let group = self.group(head);
+            groups.entry(self.key(head, &group.name)).or_insert(group).pids.push(pid);
         }
-        let hidden = self.processes.iter().filter(|(_, process)| process.hidden).count();
+        let hidden = self.processes.iter().filter(|(_, process)| process.unread == Some(Lost::Hidden)).count();
         let of_job = self.processes.iter().filter(|(_, process)| self.of_job(process)).count();
-        Found { groups: groups.into_values().collect(), hidden, of_job }
+        Found { groups: groups.into_values().collect(), hidden, of_job, ..Found::default() }
     }
 
     fn of_job(&self, process: &Process) -> bool {
@@ -155,28 +128,51 @@ impl<'a> Finder<'a> {
         self.processes.above(pid).find(|(pid, process)| self.wanted(*pid, process))
     }
 
+    fn key(&self, head: u32, name: &Name) -> Key<'a> {
+        let process = self.processes.get(head);
+        let plan = process.filter(|_| name.job.is_empty()).and_then(plan);
+        (name.clone(), process.and_then(|process| process.user), plan)
+    }
+
+    /// Outside Slurm the process that tells ranks and launchers apart which have the same plan: for a rank the nearest launcher
+    /// above it, for a launcher and for a rank without a number the first process that the plan was made for.
+    fn lead(&self, pid: u32, process: &Process, name: &Name, launched: bool) -> Option<u32> {
+        let mut above = self.processes.above(pid).filter(|(_, above)| above.tuned() && plan(above) == plan(process));
+        match (launched, name.local_rank) {
+            _ if !name.job.is_empty() => None,
+            (true, _) => above.find(|(_, above)| planned(&above.environ).launcher).map(|(pid, _)| pid),
+            (false, Some(_)) => None,
+            (false, None) => Some(above.last().map_or(pid, |(first, _)| first)),
+        }
+    }
+
     /// The group of a process, still empty.
     fn group(&self, head: u32) -> Group {
         let Some(process) = self.processes.get(head) else { return Group::of(Name::default(), Planned::default()) };
         if process.tuned() {
             let planned = planned(&process.environ);
-            let name = name(process, &planned);
+            let mut name = Name::of(process, &planned);
+            name.lead = self.lead(head, process, &name, planned.local_rank.is_some());
             return Group { environ: process.environ.clone(), ..Group::of(name, planned) };
         }
         let launcher = self.above(head).map(|(_, process)| process);
         let cpus = self.proc.threads(head).ok().and_then(|threads| Some(threads.into_iter().next()?.cpus));
         let planned = launcher.zip(cpus).map(|(above, cpus)| by_cpus(&above.environ, &cpus)).unwrap_or_default();
-        let mut name = Name { pid: Some(head), ..name(process, &planned) };
+        let mut name = Name { pid: Some(head), ..Name::of(process, &planned) };
         name.task = name.task.or_else(|| launcher?.origin.as_ref()?.task);
-        let lost = Some(if process.hidden { Lost::Hidden } else { Lost::Gone });
+        let lost = Some(process.unread.unwrap_or(Lost::Gone));
         Group { lost, environ: process.environ.clone(), ..Group::of(name, planned) }
     }
 }
 
 impl Group {
     fn of(name: Name, planned: Planned) -> Self {
-        Self { name, pids: Vec::new(), environ: Environ::new(), planned, lost: None }
+        Self { name, pids: Vec::new(), environ: Rc::default(), planned, lost: None }
     }
+}
+
+fn plan(process: &Process) -> Option<&str> {
+    process.environ.get("GPU_TUNE_PLAN").map(String::as_str)
 }
 
 fn step(process: &Process) -> Option<(&str, &str)> {

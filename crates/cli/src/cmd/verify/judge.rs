@@ -1,7 +1,8 @@
 //! Compares what is with what was planned.
 
 use super::blame;
-use super::group::{Group, Lost};
+use super::group::Group;
+use super::origin::Lost;
 use crate::nccl;
 use crate::proc::{Environ, Memory, Proc, Thread, own_user};
 use crate::words;
@@ -98,10 +99,12 @@ impl Verdict<'_> {
     }
 }
 
-fn what_became(lost: Lost) -> &'static str {
+/// Why an environment tells nothing.
+pub(super) fn what_became(lost: Lost) -> &'static str {
     match lost {
         Lost::Gone => "its environment is emptied or overwritten (`env -i`, setproctitle)",
         Lost::Hidden => "only root may read its environment",
+        Lost::TooBig => "its environment, or what its user's processes have in all, is bigger than is read",
     }
 }
 

@@ -7,13 +7,27 @@
 //! that answers; a process that left both, but kept its environment, is found as well, and so is one whose name has a blank in
 //! it, which 22.05's linuxproc does not list.
 
+use super::blame;
+use super::kept::Kept;
 use crate::proc::{Environ, Proc};
 use gpu_tune_engine::launch::rendezvous::INTERACTIVE_STEP;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
+use std::rc::Rc;
 
 /// How far up the ancestors are followed.
 pub(super) const GENERATIONS: usize = 64;
+
+/// Which processes to look at.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scope<'a> {
+    /// Those of one job.
+    Job(&'a str),
+    /// All that gpu-tune tuned.
+    Node,
+    /// Just these, tuned or not.
+    Pids(&'a [u32]),
+}
 
 /// Where a process belongs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,14 +39,27 @@ pub(super) struct Origin {
     pub(super) task: Option<u32>,
 }
 
+/// What became of an environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// Emptied or overwritten.
+    Gone,
+    /// Only root may read it.
+    Hidden,
+    /// Bigger than is read, or than is kept of one user's.
+    TooBig,
+}
+
 /// A process.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) parent: u32,
-    /// Empty when it is unreadable.
-    pub(super) environ: Environ,
-    /// Only root may read its environment.
-    pub(super) hidden: bool,
+    /// `None` when it is gone.
+    pub(super) user: Option<u32>,
+    /// Whole if it is tuned or was named by its pid; else the few variables that are asked for later.
+    pub(super) environ: Rc<Environ>,
+    /// Why the environment tells nothing: it could not be read.
+    pub(super) unread: Option<Lost>,
     pub(super) origin: Option<Origin>,
     stepd: bool,
 }
@@ -40,22 +67,31 @@ pub(super) struct Process {
 impl Process {
     /// Whether its environment says that gpu-tune tuned it.
     pub(super) fn tuned(&self) -> bool {
-        self.environ.contains_key("GPU_TUNE_PROFILE")
+        is_tuned(&self.environ)
     }
 
-    fn read(proc: &Proc, pid: u32) -> Option<Self> {
-        let (environ, hidden) = match proc.environ(pid) {
-            Ok(environ) => (environ, false),
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => (Environ::new(), true),
-            // It ended meanwhile.
-            Err(_) => return None,
-        };
+    /// What everybody may read, and no process can invent: slurmstepd's title, and the cgroup.
+    fn outside(proc: &Proc, pid: u32) -> Self {
         // Everybody can give a process this title.
-        let stepd = of_title(&proc.cmdline(pid).unwrap_or_default().join(" ")).filter(|_| proc.is_trusted(pid));
-        let (is_stepd, cgroup) = (stepd.is_some(), proc.cgroup(pid));
-        let origin = stepd.or_else(|| of_environ(&environ)).or_else(|| of_cgroup(&cgroup));
-        Some(Self { parent: proc.parent(pid), environ, hidden, origin, stepd: is_stepd })
+        let title = || proc.cmdline(pid).unwrap_or_default().join(" ");
+        let stepd = proc.is_trusted(pid).then(title).and_then(|title| of_title(&title));
+        let is_stepd = stepd.is_some();
+        let origin = stepd.or_else(|| of_cgroup(&proc.cgroup(pid)));
+        let (parent, user) = (proc.parent(pid), proc.user(pid));
+        Self { parent, user, environ: Rc::default(), unread: None, origin, stepd: is_stepd }
     }
+
+    /// Adds what its environment tells.
+    fn tell(&mut self, environ: Environ) {
+        if let Some(own) = of_environ(&environ).filter(|_| !self.stepd) {
+            self.origin = Some(own);
+        }
+        self.environ = Rc::new(environ);
+    }
+}
+
+fn is_tuned(environ: &Environ) -> bool {
+    environ.contains_key("GPU_TUNE_PROFILE")
 }
 
 /// The processes of a node.
@@ -64,9 +100,14 @@ pub(super) struct Processes(BTreeMap<u32, Process>);
 
 impl Processes {
     /// Reads all but this one.
-    pub(super) fn read(proc: &Proc) -> Self {
+    pub(super) fn read(proc: &Proc, scope: Scope<'_>) -> Self {
         let others = proc.pids().into_iter().filter(|pid| *pid != std::process::id());
-        let mut all = Self(others.filter_map(|pid| Some((pid, Process::read(proc, pid)?))).collect());
+        let mut all = Self(others.map(|pid| (pid, Process::outside(proc, pid))).collect());
+        let mut kept = Kept::default();
+        for pid in all.telling(scope) {
+            let named = matches!(scope, Scope::Pids(pids) if pids.contains(&pid));
+            all.open(proc, pid, named, &mut kept);
+        }
         let found: Vec<(u32, Origin)> = all.0.keys().filter_map(|pid| Some((*pid, all.inherited(*pid)?))).collect();
         for (pid, origin) in found {
             if let Some(process) = all.0.get_mut(&pid) {
@@ -74,6 +115,44 @@ impl Processes {
             }
         }
         all
+    }
+
+    /// The processes whose environments matter.
+    fn telling(&self, scope: Scope<'_>) -> BTreeSet<u32> {
+        let all = self.0.keys().copied();
+        match scope {
+            Scope::Node => all.collect(),
+            Scope::Job(job) => all.filter(|pid| !self.is_of_another(*pid, job)).collect(),
+            Scope::Pids(pids) => {
+                let line = |pid: &u32| std::iter::once(*pid).chain(self.above(*pid).map(|(pid, _)| pid));
+                pids.iter().filter(|pid| self.0.contains_key(pid)).flat_map(line).collect()
+            }
+        }
+    }
+
+    /// Whether Slurm's own traces, slurmstepd above it or else its cgroup, show a process to be another job's.
+    fn is_of_another(&self, pid: u32, job: &str) -> bool {
+        let stepd = self.above(pid).map(|(_, process)| process).find(|process| process.stepd);
+        let origin = stepd.or(self.get(pid)).and_then(|process| process.origin.as_ref());
+        origin.is_some_and(|origin| origin.job != job)
+    }
+
+    /// Reads a process's environment and keeps what is needed of it.
+    fn open(&mut self, proc: &Proc, pid: u32, named: bool, kept: &mut Kept) {
+        let environ = proc.environ(pid);
+        let Some(process) = self.0.get_mut(&pid) else { return };
+        match environ {
+            Ok(environ) => {
+                let matters = named || is_tuned(&environ);
+                let fits = matters && kept.has_room(process.user, &environ);
+                process.unread = (matters && !fits).then_some(Lost::TooBig);
+                process.tell(if fits { environ } else { few(environ) });
+            }
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => process.unread = Some(Lost::Hidden),
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => process.unread = Some(Lost::TooBig),
+            // It ended meanwhile.
+            Err(_) => drop(self.0.remove(&pid)),
+        }
     }
 
     pub(super) fn get(&self, pid: u32) -> Option<&Process> {
@@ -99,8 +178,18 @@ impl Processes {
     }
 }
 
+/// What is asked of an environment that gpu-tune did not make, or that lost what it made: where the process belongs, and
+/// what may bind it.
+fn few(mut environ: Environ) -> Environ {
+    const MOST: usize = 4096;
+    let asked = |name: &str| ["SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_LOCALID"].contains(&name) || blame::asks(name);
+    environ.retain(|name, value| value.len() <= MOST && asked(name));
+    environ
+}
+
 fn of_environ(environ: &Environ) -> Option<Origin> {
-    let text = |name: &str| environ.get(name).cloned();
+    const LONGEST: usize = 64;
+    let text = |name: &str| environ.get(name).filter(|value| value.len() <= LONGEST).cloned();
     let task = text("SLURM_LOCALID").and_then(|id| id.parse().ok());
     Some(Origin { job: text("SLURM_JOB_ID")?, step: text("SLURM_STEP_ID").unwrap_or_default(), task })
 }

@@ -2,9 +2,11 @@
 
 use crate::proc::Environ;
 use gpu_tune_engine::CpuSet;
-use gpu_tune_engine::launch::{plan_text, preload};
+use gpu_tune_engine::launch::plan_text::{self, PlanText};
+use gpu_tune_engine::launch::preload;
 use gpu_tune_engine::plan::Share;
-use gpu_tune_shim_core::{env::Env, rank, text::Plan};
+use gpu_tune_shim_core::env::{Env, NAMES};
+use gpu_tune_shim_core::{rank, text::Plan};
 
 /// What is planned for a process, and as what.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,8 +23,7 @@ pub(super) struct Planned {
 
 /// Reads the plan as the shim does.
 pub(super) fn planned(environ: &Environ) -> Planned {
-    let Some(text) = environ.get("GPU_TUNE_PLAN") else { return Planned::default() };
-    let Some(plan) = plan_text::decode(text) else { return Planned::default() };
+    let Some(plan) = decoded(environ) else { return Planned::default() };
     let shim = environ.get(preload::LD_PRELOAD).is_some_and(|list| preload::without_shim(list).is_some());
     // A plan with one part is that of a task that is a rank itself, or of a launcher with a single rank: in both cases
     // everything below the task is that rank.
@@ -43,9 +44,7 @@ pub(super) fn planned(environ: &Environ) -> Planned {
 /// What a launcher planned for the rank that has these CPUs, for a rank whose own environment is lost. Ranks that share their
 /// CPUs cannot be told apart.
 pub(super) fn by_cpus(launcher: &Environ, cpus: &CpuSet) -> Planned {
-    let Some(plan) = launcher.get("GPU_TUNE_PLAN").and_then(|text| plan_text::decode(text)) else {
-        return Planned::default();
-    };
+    let Some(plan) = decoded(launcher) else { return Planned::default() };
     let mut ranks = (0..).zip(&plan.shares).filter(|(_, share)| share.cpus.as_ref() == Some(cpus));
     let (first, another) = (ranks.next(), ranks.next());
     Planned {
@@ -56,8 +55,16 @@ pub(super) fn by_cpus(launcher: &Environ, cpus: &CpuSet) -> Planned {
     }
 }
 
+/// The plan. No program starts with a longer variable than 128 KiB (`MAX_ARG_STRLEN` for pages of 4 KiB), so a longer plan,
+/// of which a decoded one would be many times as long, is none of gpu-tune's.
+fn decoded(environ: &Environ) -> Option<PlanText> {
+    const LONGEST: usize = 128 << 10;
+    environ.get("GPU_TUNE_PLAN").filter(|text| text.len() <= LONGEST).and_then(|text| plan_text::decode(text))
+}
+
 fn local_rank(environ: &Environ) -> Option<u32> {
-    let entries: Vec<String> = environ.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let asked = NAMES.into_iter().filter_map(|name| Some((name, environ.get(name)?)));
+    let entries: Vec<String> = asked.map(|(name, value)| format!("{name}={value}")).collect();
     let mut env = Env::default();
     entries.iter().for_each(|entry| env.see(entry.as_bytes()));
     rank::local_rank(&env, &Plan::read(environ.get("GPU_TUNE_PLAN")?.as_bytes())?)
@@ -108,6 +115,14 @@ mod tests {
         assert_eq!(of(PLAN.1, "0-7").share, None, "the launcher's own CPUs are no rank's");
         let shared = of("1;0-7;;0-3:p0;0-3:p0", "0-3");
         assert_eq!((cpus(&shared).as_str(), shared.local_rank), ("0-3", None));
+    }
+
+    #[test]
+    fn a_plan_longer_than_a_variable_can_be_is_none() {
+        let of =
+            |parts: usize| planned(&[("GPU_TUNE_PLAN".to_owned(), "1;0-7;".to_owned() + &";0-3".repeat(parts))].into());
+        assert_eq!(of(1000).launchers.to_string(), "0-7");
+        assert_eq!(of(1 << 16), Planned::default());
     }
 
     #[test]

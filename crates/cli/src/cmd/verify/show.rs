@@ -1,7 +1,8 @@
 //! What was found, for people and for programs.
 
+use super::group::Group;
 use super::judge::Verdict;
-use crate::json::{RankVerdict, SCHEMA, VerifyDocument};
+use crate::json::{RankVariable, RankVerdict, SCHEMA, VerifyDocument};
 use crate::proc::{Environ, Memory};
 use crate::style::Style;
 use crate::words;
@@ -46,6 +47,8 @@ struct Names<'a> {
     /// The tasks of each step, by job and step.
     steps: BTreeMap<(&'a str, &'a str), BTreeSet<Option<u32>>>,
     one_job: bool,
+    /// Outside Slurm, short names would not tell the ranks apart.
+    crowded: bool,
 }
 
 impl<'a> Names<'a> {
@@ -55,7 +58,10 @@ impl<'a> Names<'a> {
             steps.entry((name.job.as_str(), name.step.as_str())).or_default().insert(name.task);
         }
         let jobs: BTreeSet<&str> = steps.keys().map(|(job, _)| *job).collect();
-        Self { one_job: jobs.len() <= 1, steps }
+        let outside = verdicts.iter().filter(|verdict| verdict.group.name.job.is_empty());
+        let short: Vec<String> = outside.map(|verdict| outside_slurm(verdict, false)).collect();
+        let crowded = short.iter().collect::<BTreeSet<_>>().len() < short.len();
+        Self { one_job: jobs.len() <= 1, steps, crowded }
     }
 
     /// What stands above the table: `job 42, step 0`, or as much of it as holds for all.
@@ -68,6 +74,9 @@ impl<'a> Names<'a> {
     /// `0`, `launcher`, `1.0` for rank 0 of launcher 1, `step 2: 0` where there are several steps.
     fn name(&self, verdict: &Verdict<'_>) -> String {
         let name = &verdict.group.name;
+        if name.job.is_empty() {
+            return outside_slurm(verdict, self.crowded);
+        }
         let one_task = self.steps.get(&(name.job.as_str(), name.step.as_str())).is_none_or(|tasks| tasks.len() <= 1);
         let task = name.task.map_or("-".to_owned(), |task| task.to_string());
         let who = match name.local_rank {
@@ -78,10 +87,10 @@ impl<'a> Names<'a> {
             None if one_task => "launcher".to_owned(),
             None => format!("launcher {task}"),
         };
-        harmless(&match (name.job.as_str(), self.steps.len() > 1, self.one_job) {
-            ("", _, _) | (_, false, _) => who,
-            (_, true, true) => format!("{}: {who}", of_step(&name.step)),
-            (job, true, false) => format!("job {job}, {}: {who}", of_step(&name.step)),
+        harmless(&match (self.steps.len() > 1, self.one_job) {
+            (false, _) => who,
+            (true, true) => format!("{}: {who}", of_step(&name.step)),
+            (true, false) => format!("job {}, {}: {who}", name.job, of_step(&name.step)),
         })
     }
 
@@ -89,6 +98,22 @@ impl<'a> Names<'a> {
     fn heading(&self, verdict: &Verdict<'_>) -> String {
         let name = self.name(verdict);
         if name.starts_with(|first: char| first.is_ascii_digit()) { format!("rank {name}") } else { name }
+    }
+}
+
+/// `0`, `launcher`, `pid 300` for a rank without a number; where there are several of a name `100.0` for rank 0 of launcher 100,
+/// `launcher 100`, and `0 (pid 300)` for a rank that was tuned itself.
+fn outside_slurm(verdict: &Verdict<'_>, crowded: bool) -> String {
+    let Group { name, planned, lost, pids, .. } = verdict.group;
+    let first = pids.first().copied().unwrap_or_default();
+    match (name.local_rank, name.lead) {
+        _ if lost.is_some() => format!("pid {}", name.pid.unwrap_or(first)),
+        (None, _) if !planned.launcher => format!("pid {first}"),
+        (None, lead) if crowded => format!("launcher {}", lead.unwrap_or(first)),
+        (None, _) => "launcher".to_owned(),
+        (Some(rank), Some(launcher)) if crowded => format!("{launcher}.{rank}"),
+        (Some(rank), None) if crowded => format!("{rank} (pid {first})"),
+        (Some(rank), _) => rank.to_string(),
     }
 }
 
@@ -135,23 +160,22 @@ fn details(verdict: &Verdict<'_>, names: &Names<'_>, style: Style) -> String {
 
 /// Variables that libraries below the framework read, with whose value it is, and where ranks differ.
 fn environment(verdicts: &[Verdict<'_>], names: &Names<'_>, style: Style) -> String {
-    let told: Vec<&Verdict<'_>> = verdicts.iter().filter(|verdict| verdict.group.lost.is_none()).collect();
-    let variables: BTreeSet<&str> =
-        told.iter().flat_map(|verdict| verdict.group.environ.keys().map(String::as_str)).collect();
+    let told = verdicts.iter().filter(|verdict| verdict.group.lost.is_none());
+    let told: Vec<(String, BTreeMap<&str, Value<'_>>)> =
+        told.map(|verdict| (names.name(verdict), of_libraries(&verdict.group.environ))).collect();
+    let variables: BTreeSet<&str> = told.iter().flat_map(|(_, environ)| environ.keys().copied()).collect();
     let mut rows = Vec::new();
-    for name in variables.into_iter().filter(|name| matters(name)) {
-        let mut values: BTreeMap<(Option<&String>, bool), Vec<String>> = BTreeMap::new();
-        for verdict in &told {
-            let environ = &verdict.group.environ;
-            let ours = is_ours(environ, name);
-            values.entry((environ.get(name), ours)).or_default().push(names.name(verdict));
+    for name in variables {
+        let mut values: BTreeMap<Option<Value<'_>>, Vec<&str>> = BTreeMap::new();
+        for (rank, environ) in &told {
+            values.entry(environ.get(name).copied()).or_default().push(rank);
         }
         let several = values.len() > 1;
-        for ((value, ours), ranks) in values {
-            let what = harmless(&value.map_or(format!("{name} unset"), |value| format!("{name}={value}")));
-            let whose = if ours { "gpu-tune" } else { "user or image" };
+        for (value, ranks) in values {
+            let what = harmless(&value.map_or(format!("{name} unset"), |value| format!("{name}={}", value.text)));
+            let whose = value.map(Value::from).unwrap_or_default();
             let ranks = if several { format!("ranks {}", ranks.join(", ")) } else { String::new() };
-            rows.push([format!("  {what}"), if value.is_some() { whose.to_owned() } else { String::new() }, ranks]);
+            rows.push([format!("  {what}"), whose.to_owned(), ranks]);
         }
     }
     if rows.is_empty() { String::new() } else { format!("\n{}\n{}", style.bold("environment"), words::columns(&rows)) }
@@ -161,9 +185,25 @@ fn matters(name: &str) -> bool {
     ["NCCL_", "CUDA_", "OMP_", "UCX_", "TORCH_NCCL_", "GLOO_"].iter().any(|start| name.starts_with(start))
 }
 
-fn is_ours(environ: &Environ, name: &str) -> bool {
-    let look = |wanted: &str| environ.get(wanted).map(Into::into);
-    ours::undo(look).iter().any(|(ours, _)| ours == name)
+/// A variable's value, and whether gpu-tune set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Value<'a> {
+    text: &'a str,
+    ours: bool,
+}
+
+impl Value<'_> {
+    fn from(self) -> &'static str {
+        if self.ours { "gpu-tune" } else { "user or image" }
+    }
+}
+
+/// The variables that matter, by name.
+fn of_libraries(environ: &Environ) -> BTreeMap<&str, Value<'_>> {
+    let ours: BTreeSet<String> =
+        ours::undo(|name| environ.get(name).map(Into::into)).into_iter().map(|(name, _)| name).collect();
+    let value = |name: &str, text| Value { text, ours: ours.contains(name) };
+    environ.iter().filter(|(name, _)| matters(name)).map(|(name, text)| (name.as_str(), value(name, text))).collect()
 }
 
 /// The document.
@@ -189,5 +229,16 @@ fn object(verdict: &Verdict<'_>) -> RankVerdict {
         differences: verdict.differences.clone(),
         blame: verdict.blame.clone(),
         notes: verdict.notes.clone(),
+        environment: variables(group),
     }
+}
+
+fn variables(group: &Group) -> Vec<RankVariable> {
+    let all = if group.lost.is_none() { of_libraries(&group.environ) } else { BTreeMap::new() };
+    let object = |(name, value): (&str, Value<'_>)| RankVariable {
+        name: name.to_owned(),
+        value: value.text.to_owned(),
+        from: value.from(),
+    };
+    all.into_iter().map(object).collect()
 }
