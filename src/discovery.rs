@@ -24,8 +24,10 @@ const STEP_WAITS: Duration = Duration::from_secs(3);
 const SLURMD_ALLOWS: Duration = Duration::from_secs(120);
 /// The largest file of `topology=` that is read. hwloc's XML of the biggest machines has a few MiB.
 const TOPOLOGY_MOST: u64 = 64 * 1024 * 1024;
-/// How much of what the command says is kept.
-const WORDS_KEPT: usize = 400;
+/// How many bytes of what the command says are kept.
+const WORDS_KEPT: usize = 2000;
+/// How many characters of one of its lines are told.
+const TOLD: usize = 400;
 
 /// Starts discovery and does not wait: slurmd goes on at once, and has no child to wait for either.
 pub(crate) fn start(site: &SiteConfig) {
@@ -51,7 +53,8 @@ pub(crate) fn machine(site: &SiteConfig, asked: bool) -> Result<Machine, Notice>
         Err(error) => log::info!("no usable snapshot in `{}`: {}", site.state.display(), chain(&error)),
     }
     if !asked && site.topology.is_none() && key.gpus.is_empty() {
-        return Err(Notice::new(Code::NoMachine, "no GPU is seen on this node"));
+        let message = "no GPU is seen on this node, ranks are not bound";
+        return Err(Notice::new(Code::NoMachine, message).help("`gpu-tune doctor` on the node tells what is missing"));
     }
     discover(site)?;
     let unusable = |error: SnapshotError| no_machine(site, &format!("left nothing usable: {}", chain(&error)));
@@ -61,14 +64,16 @@ pub(crate) fn machine(site: &SiteConfig, asked: bool) -> Result<Machine, Notice>
 /// The machine of a file that is a snapshot itself; `None` for another kind of file.
 fn described(file: &Path) -> Result<Option<Machine>, Notice> {
     let unusable = |error: &dyn Error, help: Option<String>| {
-        let message = format!("nothing is known of this node, ranks are not bound: `topology=`: {}", chain(error));
+        let (file, why) = (file.display(), chain(error));
+        let message = format!("nothing is known of this node, ranks are not bound: `topology={file}`: {why}");
         Notice::new(Code::NoMachine, message).help_if(help)
     };
     let bytes = trusted::read(file, TOPOLOGY_MOST).map_err(|error| unusable(&error, error.help()))?;
     if !snapshot::is_snapshot(&bytes) {
         return Ok(None);
     }
-    snapshot::decode(&bytes).map(|(machine, _)| Some(machine)).map_err(|error| unusable(&error, error.help()))
+    let help = Some(format!("`gpu-tune snapshot -o {}` on the node writes a new one", file.display()));
+    snapshot::decode(&bytes).map(|(machine, _)| Some(machine)).map_err(|error| unusable(&error, help))
 }
 
 fn discover(site: &SiteConfig) -> Result<(), Notice> {
@@ -80,7 +85,9 @@ fn discover(site: &SiteConfig) -> Result<(), Notice> {
     drop(command);
     match wait(&mut child?, &mut said, STEP_WAITS) {
         Some(status) if status.success() => Ok(()),
-        Some(status) => Err(no_machine(site, &format!("ended with {status}: {}", said.first_line()))),
+        Some(status) => {
+            Err(no_machine(site, &format!("ended with {status}: {}", said.first_line())).help_if(said.help()))
+        }
         None => Err(no_machine(site, &format!("did not end within {} s", STEP_WAITS.as_secs()))),
     }
 }
@@ -164,7 +171,14 @@ impl Said {
     fn first_line(&self) -> String {
         let said = String::from_utf8_lossy(&self.kept);
         let line = said.lines().next().unwrap_or("no reason given");
-        shown_up_to(line.strip_prefix("gpu-tune: error: ").unwrap_or(line), WORDS_KEPT)
+        shown_up_to(line.strip_prefix("gpu-tune: error: ").unwrap_or(line), TOLD)
+    }
+
+    /// Its advice, which knows what went wrong.
+    fn help(&self) -> Option<String> {
+        let said = String::from_utf8_lossy(&self.kept);
+        let line = said.lines().find_map(|line| line.strip_prefix("gpu-tune: help: "))?;
+        Some(shown_up_to(line, TOLD))
     }
 }
 
@@ -176,5 +190,9 @@ fn loadable(library: &Path) -> Result<(), TrustError> {
 fn no_machine(site: &SiteConfig, why: &str) -> Notice {
     let message =
         format!("nothing is known of this node, ranks are not bound: `{} snapshot` {why}", site.command.display());
-    Notice::new(Code::NoMachine, message).help("run it on the node, or name a file in plugstack.conf with `topology=`")
+    let help = match site.topology {
+        Some(_) => "`gpu-tune doctor` on the node looks at the file of `topology=` and at the directory of `state=`",
+        None => "run it on the node, or name a file in plugstack.conf with `topology=`",
+    };
+    Notice::new(Code::NoMachine, message).help(help)
 }

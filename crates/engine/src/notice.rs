@@ -115,6 +115,6 @@ impl Notice {
     /// Says what to do, if anybody knows.
     #[must_use]
     pub fn help_if(self, help: Option<String>) -> Self {
-        Self { help, ..self }
+        Self { help: help.or(self.help), ..self }
     }
 }
