@@ -109,7 +109,11 @@ fn strict_ends_the_tasks_with_the_reason_and_the_node_stays_up() {
     cluster.command_is("printf 'gpu-tune: error: broken\\ngpu-tune: help: mend it\\n' >&2; exit 1");
     let out = cluster.run("srun", &[&STEP[..], &["echo", "started"]].concat(), &[]);
     assert_eq!(out.code, 1, "{out:#?}");
-    assert!(out.stderr.contains("exit status: 1: broken\n") && out.stderr.contains("help: mend it\n"), "{}", out.stderr);
+    assert!(
+        out.stderr.contains("exit status: 1: broken\n") && out.stderr.contains("help: mend it\n"),
+        "{}",
+        out.stderr
+    );
     assert!(out.stderr.contains("error: gpu-tune: nothing is known of this node"), "{}", out.stderr);
     assert_eq!(out.stdout, "");
     cluster.check_alive();
