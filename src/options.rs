@@ -8,7 +8,7 @@
 use crate::logging::{help, user_line};
 use crate::spank::own_env;
 use gpu_tune_engine::profile::{Catalog, Profile, ProfileError};
-use gpu_tune_engine::spec::{Choice, SiteConfig, Spec};
+use gpu_tune_engine::spec::{Choice, SiteConfig, Spec, USER_VARIABLE};
 use gpu_tune_engine::text::chain;
 use std::ffi::{CStr, OsStr, OsString};
 use std::io::Write;
@@ -24,8 +24,6 @@ pub(crate) const USAGE: &CStr = c"start every GPU rank with this profile's envir
     Profiles: auto, off, or one that --gpu-tune=list prints. Keys: verbose, dry-run, bind=exclusive|numa|socket|off, \
     mem=preferred|bind|off, smt=all|one, env=off, workers=off, rendezvous=auto|on|off. GPU_TUNE means the same";
 
-/// The variable that a user sets instead of the option.
-pub(crate) const USER_VARIABLE: &str = "GPU_TUNE";
 /// The variable by which Slurm hands on an option of ours: `SLURM_SPANK_` and the plugin's and the option's name.
 pub(crate) const SLURM_VARIABLE: &str = "SLURM_SPANK__SLURM_SPANK_OPTION_gpu_tune_gpu_tune";
 

@@ -6,7 +6,7 @@
 use crate::CliError;
 use crate::style;
 use gpu_tune_engine::Notice;
-use gpu_tune_engine::text::chain;
+use gpu_tune_engine::text::{chain, is_printable};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write as _};
@@ -34,8 +34,8 @@ pub fn print_json(value: &impl Serialize) -> Result<(), CliError> {
 fn escaped(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for letter in json.chars() {
-        // What can be printed is escaped as itself, or with a backslash before it. All others stand inside strings.
-        if letter.is_ascii() || letter.escape_debug().len() <= 2 {
+        // All others stand inside strings.
+        if letter.is_ascii() || is_printable(letter) {
             out.push(letter);
         } else {
             out.extend(letter.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));

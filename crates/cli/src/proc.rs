@@ -10,6 +10,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+/// How far up the line of a process is worth a look. Some bound there must be: a number that was given anew while we read can
+/// make two processes each other's parent.
+pub const GENERATIONS: usize = 16;
+
 /// A longer environment is an error. The kernel starts no program with more than 6 MiB of arguments and environment together
 /// (fs/exec.c, `bprm_stack_limits`).
 const ENVIRON: u64 = 8 << 20;
@@ -95,6 +99,11 @@ impl Proc {
     pub fn parent(&self, pid: u32) -> u32 {
         let status = text(&self.file(pid, "status"), FEW_LINES).unwrap_or_default();
         field(&status, "PPid").and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// The process and what is above it, without the first of all. It may have no end ([`GENERATIONS`]).
+    pub fn line(&self, pid: u32) -> impl Iterator<Item = u32> {
+        std::iter::successors(Some(pid), |pid| Some(self.parent(*pid)).filter(|parent| *parent > 1))
     }
 
     /// Its user: the real one, whom a set-uid program keeps. `None` when it is gone.

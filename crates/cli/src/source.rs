@@ -4,8 +4,13 @@ use crate::CliError;
 use crate::cmd::read_xml;
 use gpu_tune_discover::{Options, read_file, read_host};
 use gpu_tune_engine::{Machine, Notice};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// A path that a person names from where he is.
+pub fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
 
 /// Options of every verb that looks at a machine.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -1,6 +1,7 @@
 //! What every verb does that takes a profile: find the profiles there are, and hold one against this node or a file.
 
 use crate::CliError;
+use crate::source::absolute;
 use gpu_tune_engine::env::{NCCL_CONF, NcclConf};
 use gpu_tune_engine::fabric::Fabric;
 use gpu_tune_engine::launch::ours;
@@ -22,7 +23,7 @@ pub fn catalog(dir: Option<&Path>, replayed: bool) -> (Catalog, Vec<Notice>) {
 
 /// Who names a directory hears it if it is not there; he may name it from where he is.
 fn catalog_of(dir: &Path) -> (Catalog, Vec<Notice>) {
-    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let dir = absolute(dir);
     let (catalog, mut notices) = Catalog::load(&dir);
     if !dir.exists() {
         let message = format!("`{}` is not there: only built-in profiles are used", dir.display());

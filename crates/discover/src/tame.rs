@@ -2,6 +2,7 @@
 //! forge a line and a control character play with a terminal, so they are made harmless once, where the file is read.
 
 use gpu_tune_engine::Machine;
+use gpu_tune_engine::text::is_printable;
 
 /// The most characters of a name that are kept. Models and UUIDs have less than 64 (NVML's own buffers hold 96 bytes).
 const MOST: usize = 128;
@@ -22,11 +23,9 @@ pub(crate) fn tame(machine: &mut Machine) {
 }
 
 fn name(text: &mut String) {
-    // What can be printed is escaped as itself, or with a backslash before it.
-    let odd = |letter: char| letter.is_control() || letter.escape_debug().len() > 2;
-    if text.chars().any(odd) || text.chars().nth(MOST).is_some() {
-        let letters = text.chars().take(MOST);
-        *text = letters.map(|letter| if odd(letter) { char::REPLACEMENT_CHARACTER } else { letter }).collect();
+    if !text.chars().all(is_printable) || text.chars().nth(MOST).is_some() {
+        let tamed = |letter| if is_printable(letter) { letter } else { char::REPLACEMENT_CHARACTER };
+        *text = text.chars().take(MOST).map(tamed).collect();
     }
 }
 

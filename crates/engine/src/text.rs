@@ -54,6 +54,13 @@ pub fn shown_up_to(text: &str, most: usize) -> String {
     out
 }
 
+/// Whether a letter can be printed and does nothing else: no control character, no change of direction, no number that
+/// stands for no letter.
+pub fn is_printable(letter: char) -> bool {
+    // What can be printed is escaped as itself, or with a backslash before it.
+    !letter.is_control() && letter.escape_debug().len() <= 2
+}
+
 /// The candidate most like `name`, if any is like it: written in another case, or a typing error or two away. Of equally
 /// near ones the one whose length is nearest, so that `h20` means `h200` rather than `h100`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

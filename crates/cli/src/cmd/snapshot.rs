@@ -8,7 +8,7 @@
 //! identifies the very hardware (UUIDs, GUIDs in names of adapters, the number of this boot); host names, serial numbers and
 //! network addresses are never in it. Such a file is fit for a bug report.
 
-use crate::source::Source;
+use crate::source::{Source, absolute};
 use crate::{CliError, output, words};
 use gpu_tune_engine::snapshot::{self, Key, SnapshotError};
 use gpu_tune_engine::spec::SiteConfig;
@@ -85,10 +85,6 @@ fn key(args: &Args) -> Result<Key, CliError> {
             here.described_by(Path::new("/"), topology.as_deref())
         }
     })
-}
-
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 fn refused(error: SnapshotError) -> CliError {

@@ -6,6 +6,8 @@ use crate::{Code, CpuSet, Machine, NodeSet, Notice};
 const MORE_CPUS: &str = "give the step more CPUs: `--cpus-per-task` on srun itself (srun takes it over from sbatch only \
                          where `SRUN_CPUS_PER_TASK` is set), or `--exclusive` for the whole node";
 
+const LESS_RESERVED: &str = "allocate more cores, or shorten `reserve` in the profile's `[bind]`";
+
 /// None of the allowed CPUs is one of the machine's.
 pub(super) fn foreign_cpus(allowed: &CpuSet) -> Notice {
     let message = match allowed.is_empty() {
@@ -22,7 +24,7 @@ pub(super) fn one_cpu(ranks: usize, cpus: &CpuSet, reserved: &CpuSet) -> Notice 
     Notice::new(Code::OneCpu, format!("{ranks} ranks have a single {what} {cpus}{less}: nothing is bound")).help(
         match reserved.is_empty() {
             true => MORE_CPUS,
-            false => "allocate more cores, or shorten `reserve` in the profile's `[bind]`",
+            false => LESS_RESERVED,
         },
     )
 }
@@ -41,8 +43,7 @@ pub(super) fn no_memory(machine: &Machine, gpus: &[usize], nodes: &NodeSet) -> N
 /// The reservation would leave nothing.
 pub(super) fn reserve_ignored(reserved: &CpuSet) -> Notice {
     let message = format!("all CPUs of the step are reserved ({reserved}): the reservation is not kept");
-    Notice::new(Code::ReserveIgnored, message)
-        .help("allocate more cores, or shorten `reserve` in the profile's `[bind]`")
+    Notice::new(Code::ReserveIgnored, message).help(LESS_RESERVED)
 }
 
 /// Fewer cores than ranks (rule 7).

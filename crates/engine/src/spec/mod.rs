@@ -18,6 +18,9 @@ pub use site::{Lock, SiteConfig};
 
 use std::fmt;
 
+/// The variable that a user sets instead of the option.
+pub const USER_VARIABLE: &str = "GPU_TUNE";
+
 /// What the option says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {

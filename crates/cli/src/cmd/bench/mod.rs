@@ -13,8 +13,7 @@
 //!
 //! Run it on an otherwise idle node, with all its CPUs allowed: `srun --exclusive --gpu-tune=off gpu-tune bench`. `far` is
 //! missing where the machine, or what the job may use, has a single NUMA node; `near` or `far` is where the process cannot be
-//! bound there, which is told. The exit status is 1 when nothing could be
-//! measured.
+//! bound there, which is told. The exit status is 1 when nothing could be measured.
 
 mod cuda;
 mod gpu;

@@ -2,7 +2,7 @@
 //!
 //! Such a mask is one rank's. To divide it among the ranks of the node would leave each a part of its part.
 
-use crate::proc::Proc;
+use crate::proc::{GENERATIONS, Proc};
 use gpu_tune_engine::{Code, CpuSet, Notice};
 
 /// Who did it, by the name of the process that has more CPUs than the rank.
@@ -12,14 +12,10 @@ pub(super) struct BoundBy(String);
 /// What may stand between a launcher and the rank without binding anything.
 const BETWEEN: [&str; 10] = ["sh", "bash", "dash", "ash", "ksh", "zsh", "env", "nice", "timeout", "gpu-tune"];
 
-/// How far up is looked.
-const GENERATIONS: usize = 16;
-
 impl BoundBy {
     /// Looks at what is above a process that may run on `own`. The first that is no wrapper is what started the rank.
     pub(super) fn find(proc: &Proc, pid: u32, own: &CpuSet) -> Option<Self> {
-        let above = std::iter::successors(Some(proc.parent(pid)), |pid| Some(proc.parent(*pid)));
-        for pid in above.take(GENERATIONS).take_while(|pid| *pid > 1) {
+        for pid in proc.line(pid).skip(1).take(GENERATIONS) {
             let process = proc.threads(pid).ok()?.into_iter().next()?;
             if own != &process.cpus && own.is_subset(&process.cpus) {
                 return Some(Self(process.name));

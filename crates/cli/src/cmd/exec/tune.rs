@@ -4,6 +4,7 @@ use super::around::{self, Local, Pods, Var};
 use super::bound::BoundBy;
 use super::{Args, words};
 use crate::proc::Proc;
+use crate::source::absolute;
 use crate::{CliError, output, wish};
 use gpu_tune_engine::env::{Decision, NCCL_CONF, NcclConf, RankValues};
 use gpu_tune_engine::fabric::Fabric;
@@ -15,16 +16,13 @@ use gpu_tune_engine::os::Os as _;
 use gpu_tune_engine::os::linux::Linux;
 use gpu_tune_engine::plan::{Layout, Mode, Own, Request, Share, TaskPlan, visible};
 use gpu_tune_engine::profile::{Facts, Resolved};
-use gpu_tune_engine::spec::SiteConfig;
+use gpu_tune_engine::spec::{SiteConfig, USER_VARIABLE};
 use gpu_tune_engine::text::chain;
 use gpu_tune_engine::tune::{Host, Tuned, tune};
 use gpu_tune_engine::{Code, CpuSet, Machine, Notice, regular, report};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-
-/// Means the same as the profile, as for srun.
-const VARIABLE: &str = "GPU_TUNE";
 
 /// The command, and what it starts with.
 #[derive(Debug, Default)]
@@ -44,12 +42,12 @@ pub(super) struct Start {
 /// Decides. An unknown profile or a wrong option is an error; what cannot be had of a machine is only told, as in a job.
 pub(super) fn start(args: &Args) -> Result<Start, CliError> {
     // The ranks may start elsewhere.
-    let shim = std::path::absolute(&args.shim).unwrap_or_else(|_| args.shim.clone());
+    let shim = absolute(&args.shim);
     let site = SiteConfig { fabric: args.fabric.clone(), shim, ..SiteConfig::default() };
     let (catalog, notices) = wish::catalog(args.profile_dir.as_deref(), false);
     // Why a profile is unknown may be what the directory is warned about.
     let told = |_: &CliError| notices.iter().for_each(output::warn);
-    let variable = std::env::var_os(VARIABLE).map(|text| text.to_string_lossy().into_owned());
+    let variable = std::env::var_os(USER_VARIABLE).map(|text| text.to_string_lossy().into_owned());
     let (spec, command) = words::split(&args.words, variable.as_deref(), &catalog, &site).inspect_err(told)?;
     wish::fabric(&catalog, &site).inspect_err(told)?;
     let surroundings = Surroundings::read(command);

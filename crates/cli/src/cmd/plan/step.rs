@@ -92,15 +92,18 @@ fn allowed(asked: Option<&CpuSet>, machine: &Machine) -> Result<CpuSet, CliError
 /// What `--cpus` and `--mems` name beside what is there.
 fn absent(args: &Args, machine: &Machine) -> impl Iterator<Item = Notice> {
     let cpus = args.cpus.as_ref().map(|asked| ("CPUs", asked - &machine.cpus));
-    let nodes: NodeSet = machine.numa.iter().map(|node| node.id).collect();
-    let mems = args.mems.as_ref().map(|asked| ("NUMA nodes", asked - &nodes));
+    let mems = args.mems.as_ref().map(|asked| ("NUMA nodes", asked - &nodes_of(machine)));
     let odd = cpus.into_iter().chain(mems).filter(|(_, absent)| !absent.is_empty());
     odd.map(|(what, absent)| Notice::new(Code::NoMachine, format!("the machine has no {what} {absent}: passed over")))
 }
 
+fn nodes_of(machine: &Machine) -> NodeSet {
+    machine.numa.iter().map(|node| node.id).collect()
+}
+
 /// NUMA nodes that are not there are passed over, as CPUs are.
 fn nodes(asked: &NodeSet, machine: &Machine) -> Result<NodeSet, CliError> {
-    let there: NodeSet = machine.numa.iter().map(|node| node.id).collect();
+    let there = nodes_of(machine);
     let nodes = asked & &there;
     match (asked.is_empty(), nodes.is_empty()) {
         (true, _) => Err(CliError::nothing("`--mems` names no NUMA node, so no memory could be had")),

@@ -1,6 +1,7 @@
 //! What is wrong in profile files.
 
 use crate::json::{FindingObject, ProfileFindings, SCHEMA};
+use crate::source::absolute;
 use crate::style::Style;
 use crate::{CliError, output, words};
 use gpu_tune_engine::profile::{self, Catalog, Finding, Kind, Source, bounds};
@@ -26,7 +27,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, CliError> {
     let path = args.path.clone().unwrap_or_else(|| SiteConfig::default().profile_dir);
-    let path = std::path::absolute(&path).unwrap_or(path);
+    let path = absolute(&path);
     let checked = if args.path.is_none() && !path.exists() {
         output::note(&format!("`{}` is not there: only built-in profiles are used", path.display()));
         Checked { catalog: Catalog::builtin(), files: Vec::new(), findings: Vec::new() }

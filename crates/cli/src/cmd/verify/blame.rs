@@ -1,7 +1,7 @@
 //! What may have undone the plan, as far as environment and ancestors tell.
 
 use super::group::Group;
-use crate::proc::{Environ, Proc};
+use crate::proc::{Environ, GENERATIONS, Proc};
 use gpu_tune_engine::CpuSet;
 use gpu_tune_engine::launch::{binders, preload};
 
@@ -65,10 +65,8 @@ fn variables(environ: &Environ) -> impl Iterator<Item = String> + '_ {
 
 /// The process and what is above it, as long as it belongs to the job.
 fn commands(proc: &Proc, pid: u32, environ: &Environ) -> Vec<String> {
-    const GENERATIONS: usize = 16;
-    let line = std::iter::successors(Some(pid), |pid| Some(proc.parent(*pid)).filter(|parent| *parent > 1));
     let mut found = Vec::new();
-    for pid in line.take(GENERATIONS) {
+    for pid in proc.line(pid).take(GENERATIONS) {
         let words = proc.cmdline(pid).unwrap_or_default();
         if words.first().is_some_and(|word| word.starts_with("slurmstepd")) {
             break;
